@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from tests.records.any_drafts import drafts as any_drafts
 from tests.records.drafts import draft
 
+from lorelog.core import atomic_file
 from lorelog.core.errors import NotFound, StoreUnwritable, UsageError
 from lorelog.core.record import Promotion, Record, RecordDraft
 from lorelog.records import chain
-from lorelog.records import ledger as ledger_module
 from lorelog.records.kinds import check_draft
 from lorelog.records.ledger import Ledger
 from lorelog.records.tables import RecordTables
@@ -262,7 +262,7 @@ def test_a_full_disk_while_redacting_changes_nothing(tmp_path: Path, monkeypatch
         raise OSError(28, os.strerror(28))
 
     with monkeypatch.context() as patch:
-        patch.setattr(ledger_module, "write_all", full)
+        patch.setattr(atomic_file, "write_all", full)
         with pytest.raises(StoreUnwritable):
             ledger.redact([ids[0]], actor="mara", reason="r")
     assert (tmp_path / "ledger.jsonl").read_bytes() == before

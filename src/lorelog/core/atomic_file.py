@@ -25,10 +25,15 @@ _MAX_NAME_BYTES = 200
 
 
 class Writing:
-    """A block that writes to a path: an OSError in it becomes StoreUnwritable. With `names_file` the message names the error's own file."""
+    """A block that writes to a path: an OSError in it becomes StoreUnwritable, which says what could not be done.
 
-    def __init__(self, path: str | os.PathLike[str], *, hint: str, names_file: bool = False) -> None:
-        self._path, self._hint, self._names_file = path, hint, names_file
+    With `names_file` the message names the error's own file.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], what: str = "written", *, hint: str = "", names_file: bool = False
+    ) -> None:
+        self._path, self._what, self._hint, self._names_file = path, what, hint, names_file
 
     def __enter__(self) -> None:
         pass
@@ -36,7 +41,9 @@ class Writing:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError):
             name = (self._names_file and error.filename) or self._path
-            raise StoreUnwritable(f"{name} cannot be written: {error.strerror or error}", hint=self._hint) from error
+            raise StoreUnwritable(
+                f"{name} cannot be {self._what}: {error.strerror or error}", hint=self._hint
+            ) from error
 
 
 class OpenDescriptor:

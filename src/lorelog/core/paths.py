@@ -34,6 +34,14 @@ def is_folder(path: str) -> bool:
     return os.path.isdir(path)
 
 
+def modified_at(path: str | os.PathLike[str]) -> float:
+    """Return when a file was last written, in seconds since 1970; 0 if there is none."""
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
 def data_folder(home: str | os.PathLike[str]) -> str:
     """Return the folder of all tenants' files that nothing else can rebuild."""
     return os.path.join(home, "data")

@@ -29,16 +29,8 @@ from msgspec.structs import replace
 
 from lorelog.core.document import DATE_IN_TEXT, DATE_OF_FILE, HEADING_SEPARATOR, Anchor, Chunk
 from lorelog.core.options import ChunkOptions
+from lorelog.ingest import metadata
 from lorelog.ingest.files import ParseTimer
-from lorelog.ingest.metadata import (
-    FrontMatter,
-    PartialDatetime,
-    day_from_filename,
-    find_day,
-    parse_anchor,
-    parse_covers,
-    parse_front_matter,
-)
 from lorelog.ingest.outline import Outline, Section, heading_limit, is_blank, read_outline, read_sections
 
 _CJK = "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
@@ -324,13 +316,13 @@ def chunk_markdown(
     front_lines = outline.lines[: outline.front_matter]
     if start.front_matter:
         front_lines = text.split("\n", start.front_matter)[: start.front_matter]
-    front = parse_front_matter(front_lines)
+    front = metadata.parse_front_matter(front_lines)
     sections = read_sections(outline, _outer_sections(start.outer))
-    base = PartialDatetime(day_from_filename(source) or front.date)
+    base = metadata.PartialDatetime(metadata.day_from_filename(source) or front.date)
     own = sections[len(start.outer) :]
     title = start.title if start.has_title else front.title or _title(own, 1) or start.title or _title(own)
     title = title or PurePath(source).stem
-    day = base.day or find_day(title)
+    day = base.day or metadata.find_day(title)
     factory = _ChunkFactory(outline, source, options, front, start, timer)
     chunks, times = _build_chunks(factory, sections, base, fallback_date)
     undivided = outline.undivided_from
@@ -367,7 +359,11 @@ def _outer_sections(outer: Sequence[EnclosingHeading]) -> list[Section]:
 
 
 def _find_resume_point(
-    factory: _ChunkFactory, sections: list[Section], times: list[PartialDatetime], chunks: Sequence[Chunk], title: str
+    factory: _ChunkFactory,
+    sections: list[Section],
+    times: list[metadata.PartialDatetime],
+    chunks: Sequence[Chunk],
+    title: str,
 ) -> ResumePoint | None:
     """Return the last point from which this text could be parsed after something was appended to it."""
     outline, start = factory.outline, factory.start
@@ -408,7 +404,7 @@ class _ChunkFactory(Struct, frozen=True):
     outline: Outline
     source: str
     options: ChunkOptions
-    front: FrontMatter
+    front: metadata.FrontMatter
     start: ResumePoint
     timer: ParseTimer | None = None
 
@@ -441,11 +437,11 @@ class _ChunkFactory(Struct, frozen=True):
 
 
 def _build_chunks(
-    factory: _ChunkFactory, sections: list[Section], base: PartialDatetime, fallback_date: str
-) -> tuple[tuple[Chunk, ...], list[PartialDatetime]]:
+    factory: _ChunkFactory, sections: list[Section], base: metadata.PartialDatetime, fallback_date: str
+) -> tuple[tuple[Chunk, ...], list[metadata.PartialDatetime]]:
     outline, outer = factory.outline, factory.start.outer
     anchors = collect_anchors(outline, sections, len(outer))
-    datetimes = [PartialDatetime(heading.day, heading.time) for heading in outer]
+    datetimes = [metadata.PartialDatetime(heading.day, heading.time) for heading in outer]
     # Parts of one line may agree in everything that makes up an id; only the first is kept.
     chunks: dict[tuple[int, int, str], Chunk] = {}
     for index, section in enumerate(sections[len(outer) :], len(outer)):
@@ -473,9 +469,9 @@ def collect_anchors(outline: Outline, sections: list[Section], index: int = 0) -
             break
         while sections[index].last < comment.line:
             index += 1
-        if index not in anchors and (anchor := parse_anchor(comment.text)):
+        if index not in anchors and (anchor := metadata.parse_anchor(comment.text)):
             anchors[index] = anchor
-        elif index in anchors and (hashes := parse_covers(comment.text)):
+        elif index in anchors and (hashes := metadata.parse_covers(comment.text)):
             extra.setdefault(index, []).extend(hashes)
     for section, covers in extra.items():
         unique = dict.fromkeys((*anchors[section].covers, *covers))

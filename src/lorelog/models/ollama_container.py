@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import OllamaOptions
-from lorelog.core.paths import home_folder
+from lorelog.core.paths import home_folder, modified_at
 from lorelog.core.processes import FileLock, spawn_detached
 
 READY_TIMEOUT_S = 30.0
@@ -247,11 +247,8 @@ def stop_when_idle(folder: Path, container: str, idle_s: float) -> None:
 
 
 def _idle_seconds(folder: Path) -> float:
-    """Return the seconds since the last use, or infinity if none is recorded."""
-    try:
-        return time.time() - (folder / "last-used").stat().st_mtime
-    except OSError:
-        return float("inf")
+    """Return the seconds since the last use, or since 1970 if none is recorded."""
+    return time.time() - modified_at(folder / "last-used")
 
 
 if __name__ == "__main__":

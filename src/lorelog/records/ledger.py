@@ -20,8 +20,8 @@ from pathlib import Path
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from lorelog.core.atomic_file import OpenDescriptor, append_line, open_to_append, sync_folder, write_all, write_atomic
-from lorelog.core.errors import NotFound, StoreBusy, StoreUnwritable, UsageError
+from lorelog.core import atomic_file
+from lorelog.core.errors import NotFound, StoreBusy, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.processes import FileLock
 from lorelog.core.record import REDACTION_KIND, Record, RecordDraft
@@ -172,7 +172,7 @@ class Ledger:
     def _append(self, lock: int, drafts: Sequence[RecordDraft]) -> list[Record]:
         end = self._end(_read_head(lock))
         if end.offset >= self._max_segment_bytes:
-            with OpenDescriptor(open_to_append(self._segments.open_path)) as descriptor:
+            with atomic_file.OpenDescriptor(atomic_file.open_to_append(self._segments.open_path)) as descriptor:
                 os.fsync(descriptor)
             self._segments.seal(end.segment)
             end = replace(end, segment=end.segment + 1, offset=0)
@@ -218,8 +218,8 @@ class Ledger:
                 REDACTION_KIND, id=new_id(), at=utc_time(), agent=actor, origin="user", status="recorded", fields=fields
             )
             drafts.append(sign(draft) if sign else draft)
-        os.close(open_to_append(self._redacting))
-        sync_folder(self.folder)
+        os.close(atomic_file.open_to_append(self._redacting))
+        atomic_file.sync_folder(self.folder)
         try:
             self._append(lock, drafts)
         except BaseException:
@@ -259,23 +259,23 @@ class Ledger:
                 before.append(raw + b"\n" * is_complete)
                 after.append(new + b"\n" * is_complete)
             if before != after:
-                write_atomic(self.folder / self._segments.name(number), b"".join(after), keep_mode=True)
+                atomic_file.write_atomic(self.folder / self._segments.name(number), b"".join(after), keep_mode=True)
         head = _read_head(lock)
         if head is not None:
             size, _ = self._size()
             with suppress(OSError):
                 os.pwrite(lock, _encode_head(replace(head, offset=size)), 0)
         self._redacting.unlink(missing_ok=True)
-        sync_folder(self.folder)
+        atomic_file.sync_folder(self.folder)
         return different
 
     def _write(self, size: int, text: bytes) -> None:
         path = self._segments.open_path
-        with OpenDescriptor(open_to_append(path)) as descriptor:
+        with atomic_file.OpenDescriptor(atomic_file.open_to_append(path)) as descriptor:
             try:
-                write_all(descriptor, text)
+                atomic_file.write_all(descriptor, text)
                 if size == 0:
-                    sync_folder(self.folder)
+                    atomic_file.sync_folder(self.folder)
             except OSError:
                 with suppress(OSError):
                     os.ftruncate(descriptor, size)
@@ -291,8 +291,8 @@ class Ledger:
         self._segments.restore_modes()
         end = self._end_of_files()
         if end.offset < size:  # move the bytes after the last complete batch to a separate file
-            with OpenDescriptor(open_to_append(self._segments.open_path)) as descriptor:
-                append_line(self._torn, os.pread(descriptor, size - end.offset, end.offset), durable=True)
+            with atomic_file.OpenDescriptor(atomic_file.open_to_append(self._segments.open_path)) as descriptor:
+                atomic_file.append_line(self._torn, os.pread(descriptor, size - end.offset, end.offset), durable=True)
                 os.ftruncate(descriptor, end.offset)
                 os.fsync(descriptor)
         if head is None or end.seq > head.seq:
@@ -345,20 +345,15 @@ class Ledger:
         """Hold the writer lock; the system releases it if the process ends."""
         if not self.folder.is_dir():
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            sync_folder(self.folder.parent)
+            atomic_file.sync_folder(self.folder.parent)
         busy = StoreBusy(
             f"{self._segments.open_path} is locked by another process", hint="nothing was written; try again"
         )
         with FileLock(self._lock, busy, _LOCK_TIMEOUT_S) as descriptor:
             yield descriptor
 
-    @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            path = error.filename or self._segments.open_path
-            raise StoreUnwritable(f"{path} cannot be used: {error.strerror or error}", hint=_UNWRITABLE_HINT) from error
+    def _translate_errors(self) -> atomic_file.Writing:
+        return atomic_file.Writing(self._segments.open_path, "used", hint=_UNWRITABLE_HINT, names_file=True)
 
 
 def utc_time(timespec: str = "milliseconds") -> str:

@@ -24,17 +24,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from lorelog.core.session import LocatedTrace, StackFrame, StackTrace
-from lorelog.ingest.tracebacks import may_contain_error
-from lorelog.ingest.tracebacks.blocks import (
-    LOOKBACK_LINES,
-    PYTEST_SECTION,
-    ErrorLines,
-    LogLine,
-    find_reader,
-    is_pytest_error,
-    message_trace,
-    single_line_trace,
-)
+from lorelog.ingest.tracebacks import blocks, may_contain_error
 
 _ISO = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?"
 _CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
@@ -69,19 +59,19 @@ def clean_line(line: str) -> str:
     return _ANSI.sub("", line) if "\x1b" in line else line
 
 
-def parse_log_line(line: str, number: int = 0) -> LogLine:
+def parse_log_line(line: str, number: int = 0) -> blocks.LogLine:
     """Split a clean line into source, stamp and body."""
     source, rest = "", line
     if prefix := _SOURCE_PREFIX.match(line):
         source, rest = prefix[prefix.lastindex] if prefix.lastindex else "", line[prefix.end() :]
     stamp = _STAMP.match(rest)
     if stamp is None or stamp.end() == 0:
-        return LogLine(source, "", rest, number=number)
+        return blocks.LogLine(source, "", rest, number=number)
     head = stamp[0]
     body = rest[stamp.end() :]
     body = body[1:] if body[:1] == " " and not head.endswith(" ") else body
     key = _LEVEL_WORD.sub("", re.sub(r"\d+", "0", head)).strip()
-    return LogLine(source, key or "-", body, is_severe=bool(_SEVERE_WORD.search(head)), number=number)
+    return blocks.LogLine(source, key or "-", body, is_severe=bool(_SEVERE_WORD.search(head)), number=number)
 
 
 MAX_LINE_CHARS = 100_000
@@ -118,7 +108,7 @@ def shorten_trace(located: LocatedTrace) -> LocatedTrace:
 class _TraceFinder:
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
-        self._parsed: dict[int, LogLine] = {}
+        self._parsed: dict[int, blocks.LogLine] = {}
         self._taken: set[int] = set()
         """Numbers of lines that are part of an error."""
         self._section = ""
@@ -135,7 +125,7 @@ class _TraceFinder:
             if len(traces) + len(messages) >= limit:
                 break
             line = self._line(number)
-            if section := PYTEST_SECTION.match(line.body):
+            if section := blocks.PYTEST_SECTION.match(line.body):
                 self._section = section["name"]
             elif inline := self._traces_in_line(line):
                 traces += inline
@@ -154,46 +144,46 @@ class _TraceFinder:
                     messages.append((line.source, located))
         return [*traces, *(message for _, message in messages)]
 
-    def _line(self, number: int) -> LogLine:
+    def _line(self, number: int) -> blocks.LogLine:
         if number not in self._parsed:
             text = clean_line(self._lines[number - 1][:MAX_LINE_CHARS])
             self._parsed[number] = parse_log_line(text, number)
         return self._parsed[number]
 
-    def _read_block(self, line: LogLine) -> LocatedTrace | None:
+    def _read_block(self, line: blocks.LogLine) -> LocatedTrace | None:
         is_late = line.body.lstrip().startswith(("at ", "Caused by"))
-        found = find_reader(line.body, self._lines_before(line) if is_late else (), self._section)
+        found = blocks.find_reader(line.body, self._lines_before(line) if is_late else (), self._section)
         if found is None:
             return None
         read, before = found
-        lines = ErrorLines([*before, line], self._lines_after(line))
+        lines = blocks.ErrorLines([*before, line], self._lines_after(line))
         trace = read(lines)
         if trace is None:
             return None
-        if is_pytest_error(line.body):
+        if blocks.is_pytest_error(line.body):
             self._sections.add(self._section.replace("::", "."))
         numbers = [number for number, _ in lines.taken]
         self._taken.update(numbers)
         return LocatedTrace(trace, "\n".join(lines.bodies), numbers[0], numbers[-1])
 
-    def _single_line(self, line: LogLine) -> StackTrace | None:
-        trace = None if line.body.lstrip().startswith("at ") else single_line_trace(line.body)
+    def _single_line(self, line: blocks.LogLine) -> StackTrace | None:
+        trace = None if line.body.lstrip().startswith("at ") else blocks.single_line_trace(line.body)
         if trace is None and line.is_severe and line.body.strip():
-            trace = message_trace(line.body)
+            trace = blocks.message_trace(line.body)
         is_repeated = trace and trace.language == "python" and trace.frames[0].function in self._sections
         return None if is_repeated else trace
 
-    def _lines_after(self, first: LogLine) -> Iterator[LogLine]:
+    def _lines_after(self, first: blocks.LogLine) -> Iterator[blocks.LogLine]:
         """Yield the later lines that may belong to an error."""
         for number in range(first.number + 1, len(self._lines) + 1):
             line = self._line(number)
             if line.source == first.source and line.stamp in {"", first.stamp} and number not in self._taken:
                 yield line
 
-    def _lines_before(self, line: LogLine) -> list[LogLine]:
+    def _lines_before(self, line: blocks.LogLine) -> list[blocks.LogLine]:
         """Return the last lines of the same source that are not part of an error, back to one with another stamp."""
-        lines: list[LogLine] = []
-        for number in range(line.number - 1, max(0, line.number - LOOKBACK_LINES - 1), -1):
+        lines: list[blocks.LogLine] = []
+        for number in range(line.number - 1, max(0, line.number - blocks.LOOKBACK_LINES - 1), -1):
             earlier = self._line(number)
             if earlier.source == line.source and number not in self._taken:
                 lines.append(earlier)
@@ -201,7 +191,7 @@ class _TraceFinder:
                     break
         return lines[::-1]
 
-    def _traces_in_line(self, line: LogLine) -> list[LocatedTrace]:
+    def _traces_in_line(self, line: blocks.LogLine) -> list[LocatedTrace]:
         """Return the errors of a line that contains a whole stack: JSON, or text with escaped line breaks."""
         body = line.body.strip()
         found: list[LocatedTrace] = []
@@ -226,7 +216,7 @@ def _traces_in_json(body: str) -> list[LocatedTrace]:
     level = str(entry.get("level") or entry.get("severity") or entry.get("levelname") or "")
     text = next((entry[key] for key in ("message", "msg", "error", "log") if isinstance(entry.get(key), str)), "")
     is_severe = text.strip() and level.lower() in _SEVERE_JSON_LEVELS
-    return [LocatedTrace(message_trace(text), text, 1, 1)] if is_severe else []
+    return [LocatedTrace(blocks.message_trace(text), text, 1, 1)] if is_severe else []
 
 
 def _stack_texts(entry: dict[str, Any]) -> Iterable[str]:

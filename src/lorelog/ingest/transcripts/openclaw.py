@@ -14,14 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lorelog.ingest.transcripts import json_files
 from lorelog.ingest.transcripts.claude import REMINDER
-from lorelog.ingest.transcripts.json_files import (
-    DatabaseFormat,
-    SessionDatabase,
-    bounded_column,
-    decompress_zstd,
-    parse_object,
-)
 from lorelog.ingest.transcripts.turns import (
     COMPACTED_NOTE,
     JsonObject,
@@ -153,44 +147,46 @@ def _add_result(turn: TurnBuilder, result: JsonObject) -> None:
     turn.add_result(call, content, failed=failed, details=result.get("details"))
 
 
-def _heads(database: SessionDatabase, session: str) -> Iterator[JsonObject]:
+def _heads(database: json_files.SessionDatabase, session: str) -> Iterator[JsonObject]:
     query = (
         "SELECT session_id, (SELECT event_json FROM transcript_events e WHERE e.session_id = t.session_id ORDER BY seq LIMIT 1)"
         " FROM transcript_events t WHERE ? IN ('', session_id) GROUP BY session_id ORDER BY min(rowid)"
     )
     for identity, first in database.connection.execute(query, (session,)):
-        record = parse_object(first or "{}", TranscriptStats()) or {}
+        record = json_files.parse_object(first or "{}", TranscriptStats()) or {}
         yield {**(record if object_type(record) in _HEADERS else {}), "id": identity}
 
 
-def _select(database: SessionDatabase, _turn: str) -> tuple[str, int]:
+def _select(database: json_files.SessionDatabase, _turn: str) -> tuple[str, int]:
     """Return the session that was written last, and the number of sessions."""
     (count,) = database.connection.execute("SELECT count(DISTINCT session_id) FROM transcript_events").fetchone()
     row = database.connection.execute("SELECT session_id FROM transcript_events ORDER BY rowid DESC LIMIT 1").fetchone()
     return (str(row[0]) if row else "", int(count))
 
 
-def _records(database: SessionDatabase, session: str, stats: TranscriptStats) -> Iterator[JsonObject]:
+def _records(database: json_files.SessionDatabase, session: str, stats: TranscriptStats) -> Iterator[JsonObject]:
     """Yield the records of a session in a database. Newer versions compress long messages."""
     packed = "event_zstd" if "event_zstd" in database.columns["transcript_events"] else "NULL"
     rows = database.connection.execute(
-        f"SELECT {bounded_column('event_json')}, {packed}, event_json IS NULL FROM transcript_events WHERE session_id = ? ORDER BY seq",  # noqa: S608
+        f"SELECT {json_files.bounded_column('event_json')}, {packed}, event_json IS NULL FROM transcript_events WHERE session_id = ? ORDER BY seq",  # noqa: S608
         (session,),
     )
-    records = (_unpack(packed, stats) if is_packed else parse_object(row, stats) for row, packed, is_packed in rows)
+    records = (
+        _unpack(packed, stats) if is_packed else json_files.parse_object(row, stats) for row, packed, is_packed in rows
+    )
     yield from filter(None, records)
 
 
 def _unpack(packed: object, stats: TranscriptStats) -> JsonObject | None:
-    text = decompress_zstd(packed, _MAX_ROW_BYTES) if isinstance(packed, bytes) else None
+    text = json_files.decompress_zstd(packed, _MAX_ROW_BYTES) if isinstance(packed, bytes) else None
     if text is None:
         stats.note(COMPRESSED_NOTE)
         stats.skipped += 1
         return None
-    return parse_object(text, stats)
+    return json_files.parse_object(text, stats)
 
 
-DATABASE = DatabaseFormat(
+DATABASE = json_files.DatabaseFormat(
     "openclaw",
     lambda tables: {"session_id", "seq", "event_json"} <= tables.get("transcript_events", frozenset()),
     *(_heads, _records, OpenClawReader, _select),

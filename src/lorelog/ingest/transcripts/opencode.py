@@ -12,6 +12,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 
+from lorelog.ingest.transcripts import turns
 from lorelog.ingest.transcripts.json_files import (
     DatabaseFormat,
     SessionDatabase,
@@ -19,23 +20,11 @@ from lorelog.ingest.transcripts.json_files import (
     bounded_column,
     parse_object,
 )
-from lorelog.ingest.transcripts.turns import (
-    COMPACTED_NOTE,
-    JsonObject,
-    OneTurnReader,
-    TranscriptStats,
-    TurnBuilder,
-    as_object,
-    content_blocks,
-    message_text,
-    object_type,
-    to_text,
-)
 
 _SESSION_TABLES = ("session", "session_v2")
 
 
-def _heads(database: SessionDatabase, session: str) -> Iterator[JsonObject]:
+def _heads(database: SessionDatabase, session: str) -> Iterator[turns.JsonObject]:
     columns = database.columns["session"]
     names = ("id", *(name for name in ("directory", "time_created", "parent_id", "time_updated") if name in columns))
     order = "time_created" if "time_created" in columns else "rowid"
@@ -68,7 +57,7 @@ def _find_session(connection: sqlite3.Connection, tables: TableColumns, message:
     return ""
 
 
-def _records(database: SessionDatabase, session: str, stats: TranscriptStats) -> Iterator[JsonObject]:
+def _records(database: SessionDatabase, session: str, stats: turns.TranscriptStats) -> Iterator[turns.JsonObject]:
     """Yield the messages of a session in the form that an export has."""
     connection, tables = database.connection, database.columns
     (is_side,) = connection.execute(f"SELECT ? IN ({_children(tables)})", (session,)).fetchone()
@@ -79,8 +68,8 @@ def _records(database: SessionDatabase, session: str, stats: TranscriptStats) ->
 
 
 def _read_v1(
-    connection: sqlite3.Connection, session: str, stats: TranscriptStats
-) -> Iterator[tuple[JsonObject, list[JsonObject]]]:
+    connection: sqlite3.Connection, session: str, stats: turns.TranscriptStats
+) -> Iterator[tuple[turns.JsonObject, list[turns.JsonObject]]]:
     messages = connection.execute(
         f"SELECT id, {bounded_column('data')} FROM message WHERE session_id = ? ORDER BY time_created, id",  # noqa: S608
         (session,),
@@ -118,8 +107,8 @@ def _children(tables: TableColumns) -> str:
 
 
 def _read_v2(
-    connection: sqlite3.Connection, tables: TableColumns, session: str, stats: TranscriptStats
-) -> Iterator[tuple[JsonObject, list[JsonObject]]]:
+    connection: sqlite3.Connection, tables: TableColumns, session: str, stats: turns.TranscriptStats
+) -> Iterator[tuple[turns.JsonObject, list[turns.JsonObject]]]:
     """Yield the messages of a session, with their parts."""
     order = "seq" if "seq" in tables["session_message"] else _time_column(tables, "session_message")
     rows = connection.execute(
@@ -130,71 +119,71 @@ def _read_v2(
         message = parse_object(data, stats)
         if message is None:
             continue
-        info = {**message, "id": identity, "role": to_text(kind) or message.get("role") or message.get("type")}
+        info = {**message, "id": identity, "role": turns.to_text(kind) or message.get("role") or message.get("type")}
         text = message.get("text")
-        yield info, [*([{"type": "text", "text": text}] if text else []), *content_blocks(message.get("content"))]
+        yield info, [*([{"type": "text", "text": text}] if text else []), *turns.content_blocks(message.get("content"))]
 
 
-class OpencodeReader(OneTurnReader):
+class OpencodeReader(turns.OneTurnReader):
     """Makes turns of messages, `{info, parts}`. The first record is about the session."""
 
     is_side = False
 
-    def take(self, record: JsonObject) -> Iterator[TurnBuilder]:
-        info, parts = as_object(record.get("info")), content_blocks(record.get("parts"))
+    def take(self, record: turns.JsonObject) -> Iterator[turns.TurnBuilder]:
+        info, parts = turns.as_object(record.get("info")), turns.content_blocks(record.get("parts"))
         role = info.get("role")
-        time = as_object(info.get("time")).get("created")
+        time = turns.as_object(info.get("time")).get("created")
         if role == "user":
             request = "\n\n".join(filter(None, map(self._request_text, parts)))
             if request or self._turn is None:
                 yield from self.flush()
-                self._turn = TurnBuilder(info.get("id"), time, sidechain=self.is_side)
+                self._turn = turns.TurnBuilder(info.get("id"), time, sidechain=self.is_side)
             self._turn.add_alias(info.get("id"))
             self._turn.add_request(request)
         elif role == "assistant" and info.get("summary") is True:
             self._stats.skipped += 1  # a summary made by compaction
         elif role == "assistant":
             if self._turn is None:
-                self._turn = TurnBuilder(info.get("parentID") or info.get("id"), time, sidechain=self.is_side)
+                self._turn = turns.TurnBuilder(info.get("parentID") or info.get("id"), time, sidechain=self.is_side)
             self._turn.add_alias(info.get("id"))
-            failure = as_object(info.get("error"))
+            failure = turns.as_object(info.get("error"))
             aborted = failure.get("name") == "MessageAbortedError"
             self._turn.interrupted |= aborted
             self._turn.failed = bool(failure) and not aborted
             # An answer is written while it is generated; a request made meanwhile follows it.
-            clock = as_object(info.get("time"))
+            clock = turns.as_object(info.get("time"))
             self._turn.pending = "created" in clock and "completed" not in clock
             for part in parts:
                 self._add_part(self._turn, part)
         elif "parts" not in record and info:
-            self._stats.session = to_text(info.get("id"))
+            self._stats.session = turns.to_text(info.get("id"))
             self.is_side = bool(info.get("parentID"))
         else:
             self._stats.skipped += 1
 
-    def _request_text(self, part: JsonObject) -> str:
-        kind = object_type(part)
+    def _request_text(self, part: turns.JsonObject) -> str:
+        kind = turns.object_type(part)
         if kind == "text" and not part.get("synthetic") and not part.get("ignored"):
-            return to_text(part.get("text")).strip()
+            return turns.to_text(part.get("text")).strip()
         if kind == "file":
-            return f"[file {to_text(part.get('filename'))}]"
+            return f"[file {turns.to_text(part.get('filename'))}]"
         if kind == "subtask":
-            return to_text(part.get("prompt")).strip()
+            return turns.to_text(part.get("prompt")).strip()
         if kind == "compaction":
-            self._stats.note(COMPACTED_NOTE)
+            self._stats.note(turns.COMPACTED_NOTE)
         self._stats.skipped += 1
         return ""
 
-    def _add_part(self, turn: TurnBuilder, part: JsonObject) -> None:
-        kind = object_type(part)
+    def _add_part(self, turn: turns.TurnBuilder, part: turns.JsonObject) -> None:
+        kind = turns.object_type(part)
         if kind == "text" and not part.get("synthetic"):
             turn.add_text(part.get("text"))
         elif kind == "tool":
-            state = as_object(part.get("state"))
+            state = turns.as_object(part.get("state"))
             call = part.get("callID") or part.get("id")
             turn.add_call(call, part.get("tool") or part.get("name"), state.get("input"))
             failed = state.get("status") == "error"
-            output = state.get("output") or message_text(state.get("content")) or state.get("structured")
+            output = state.get("output") or turns.message_text(state.get("content")) or state.get("structured")
             details = state.get("metadata") or state.get("structured")
             turn.add_result(call, state.get("error") if failed else output, failed=failed, details=details)
         else:

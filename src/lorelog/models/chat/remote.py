@@ -28,17 +28,7 @@ from msgspec.structs import replace
 from lorelog.core.errors import ModelFault, ModelUnavailable
 from lorelog.core.options import LanguageOptions
 from lorelog.core.ports import Completion
-from lorelog.models.http import (
-    BEARER_HEADER,
-    GATEWAY_FAILURES,
-    Credentials,
-    Endpoint,
-    KeyHeader,
-    MalformedReply,
-    nested_object,
-    parse_object,
-    sum_counts,
-)
+from lorelog.models import http
 
 
 class ChatRequest(Struct, frozen=True):
@@ -62,12 +52,12 @@ class ChatAdapter(Struct, frozen=True, kw_only=True):
     body: Callable[[ChatRequest], dict[str, Any]]
     read: Callable[[dict[str, Any]], Completion]
     """Return the completion, or raise MalformedReply."""
-    key: KeyHeader = BEARER_HEADER
+    key: http.KeyHeader = http.BEARER_HEADER
     headers: Mapping[str, str] = field(default_factory=dict)
     variants: tuple[str, ...] = ("",)
     """Parameter names, tried in order: a 400 or 422 that mentions the name selects the next. The empty one is the last."""
     extra_tokens: int = 50
-    endpoint: Callable[..., Endpoint] = Endpoint
+    endpoint: Callable[..., http.Endpoint] = http.Endpoint
 
 
 class RemoteLanguageModel:
@@ -81,7 +71,7 @@ class RemoteLanguageModel:
         self._window_tokens = options.window_tokens
         base_url = options.base_url or adapter.base_url
         # A connection that broke while a reply was written is not retried: the request may have been charged.
-        credentials = Credentials(options.api_key, options.key_variable, adapter.key)
+        credentials = http.Credentials(options.api_key, options.key_variable, adapter.key)
         self._endpoint = adapter.endpoint(base_url, options.timeout_s, credentials, purpose="language model", once=True)
         self._variants = adapter.variants
 
@@ -107,25 +97,25 @@ class RemoteLanguageModel:
             error = self._endpoint.error_for_reply(reply, f"write with {self.model}")
             hint = "wait a while, or choose another model" if reply.status == 429 else error.hint
             # A reply lost by a gateway may have been charged; any other refusal is not.
-            error_type = ModelFault if reply.status in GATEWAY_FAILURES else ModelUnavailable
+            error_type = ModelFault if reply.status in http.GATEWAY_FAILURES else ModelUnavailable
             raise error_type(error.message, hint=hint)
         try:
-            return adapter.read(parse_object(reply.body, "JSON without a message"))
-        except MalformedReply as fault:
+            return adapter.read(http.parse_object(reply.body, "JSON without a message"))
+        except http.MalformedReply as fault:
             raise ModelFault(f"{self._endpoint.host} ({self.model}) answered {fault}") from fault
 
 
 def make_completion(text: object, tokens_in: int, tokens_out: int, *, cut: bool) -> Completion:
     """Return a completion without its last, unfinished line if it was truncated. Raise MalformedReply if it has no text."""
     if not isinstance(text, str):
-        raise MalformedReply("a message without text")
+        raise http.MalformedReply("a message without text")
     return Completion(text.rpartition("\n")[0] if cut else text, tokens_in, tokens_out)
 
 
 def _join_parts(parts: object) -> str:
     """Return the joined text of a list of parts, without thoughts and parts that are not text."""
     if not isinstance(parts, list):
-        raise MalformedReply("JSON without a message")
+        raise http.MalformedReply("JSON without a message")
     texts = [part.get("text") for part in parts if isinstance(part, dict) and not part.get("thought")]
     return "".join(text for text in texts if isinstance(text, str))
 
@@ -141,13 +131,13 @@ def _read_openai(reply: dict[str, Any]) -> Completion:
         message = choice["message"]
         text = message["content"]
     except (LookupError, TypeError) as error:
-        raise MalformedReply("JSON without a message") from error
+        raise http.MalformedReply("JSON without a message") from error
     if message.get("refusal") or choice.get("finish_reason") == "content_filter":
-        raise MalformedReply("a refusal")
-    usage = nested_object(reply, "usage")
-    tokens_out = sum_counts(usage, "completion_tokens")
+        raise http.MalformedReply("a refusal")
+    usage = http.nested_object(reply, "usage")
+    tokens_out = http.sum_counts(usage, "completion_tokens")
     return make_completion(
-        text, sum_counts(usage, "prompt_tokens"), tokens_out, cut=choice.get("finish_reason") == "length"
+        text, http.sum_counts(usage, "prompt_tokens"), tokens_out, cut=choice.get("finish_reason") == "length"
     )
 
 
@@ -168,11 +158,13 @@ _OPENAI_ADAPTER = ChatAdapter(
 def _read_anthropic(reply: dict[str, Any]) -> Completion:
     stop_reason = reply.get("stop_reason")
     if stop_reason == "refusal":
-        raise MalformedReply("a refusal")
-    usage = nested_object(reply, "usage")
-    tokens_in = sum_counts(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+        raise http.MalformedReply("a refusal")
+    usage = http.nested_object(reply, "usage")
+    tokens_in = http.sum_counts(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     cut = stop_reason in {"max_tokens", "model_context_window_exceeded"}
-    return make_completion(_join_parts(reply.get("content")), tokens_in, sum_counts(usage, "output_tokens"), cut=cut)
+    return make_completion(
+        _join_parts(reply.get("content")), tokens_in, http.sum_counts(usage, "output_tokens"), cut=cut
+    )
 
 
 _ANTHROPIC_ADAPTER = ChatAdapter(
@@ -186,7 +178,7 @@ _ANTHROPIC_ADAPTER = ChatAdapter(
         "messages": [{"role": "user", "content": request.text}],
     },
     read=_read_anthropic,
-    key=KeyHeader("x-api-key", ""),
+    key=http.KeyHeader("x-api-key", ""),
     headers={"anthropic-version": "2023-06-01"},
 )
 
@@ -212,21 +204,21 @@ def _gemini_body(request: ChatRequest) -> dict[str, Any]:
 
 
 def _read_gemini(reply: dict[str, Any]) -> Completion:
-    blocked = nested_object(reply, "promptFeedback").get("blockReason")
+    blocked = http.nested_object(reply, "promptFeedback").get("blockReason")
     candidates = reply.get("candidates")
     candidate = candidates[0] if isinstance(candidates, list) and candidates else None
     if not blocked and not isinstance(candidate, dict):
-        raise MalformedReply("JSON without a message")
-    finish = blocked or nested_object(candidate).get("finishReason") or "STOP"
+        raise http.MalformedReply("JSON without a message")
+    finish = blocked or http.nested_object(candidate).get("finishReason") or "STOP"
     if blocked or finish not in {"STOP", "MAX_TOKENS", "FINISH_REASON_UNSPECIFIED"}:
         # SAFETY, RECITATION, PROHIBITED_CONTENT and similar; shown only if it is a word that is safe to show
         word = str(finish)[:60]
-        raise MalformedReply(f"a refusal ({word if word.isascii() and word.isidentifier() else ''})")
-    parts = nested_object(candidate, "content").get("parts", [])  # missing if thinking used up the limit
-    usage = nested_object(reply, "usageMetadata")
-    tokens_out = sum_counts(usage, "candidatesTokenCount", "thoughtsTokenCount")
+        raise http.MalformedReply(f"a refusal ({word if word.isascii() and word.isidentifier() else ''})")
+    parts = http.nested_object(candidate, "content").get("parts", [])  # missing if thinking used up the limit
+    usage = http.nested_object(reply, "usageMetadata")
+    tokens_out = http.sum_counts(usage, "candidatesTokenCount", "thoughtsTokenCount")
     return make_completion(
-        _join_parts(parts), sum_counts(usage, "promptTokenCount"), tokens_out, cut=finish == "MAX_TOKENS"
+        _join_parts(parts), http.sum_counts(usage, "promptTokenCount"), tokens_out, cut=finish == "MAX_TOKENS"
     )
 
 
@@ -236,7 +228,7 @@ _GEMINI_ADAPTER = ChatAdapter(
     path=lambda model: f"models/{quote(model.removeprefix('models/'), safe='')}:generateContent",
     body=_gemini_body,
     read=_read_gemini,
-    key=KeyHeader("x-goog-api-key", ""),
+    key=http.KeyHeader("x-goog-api-key", ""),
     variants=("thinking", ""),
     extra_tokens=_THINKING_TOKENS + 50,
 )

@@ -27,16 +27,7 @@ from typing import TYPE_CHECKING
 from lorelog.core.errors import ModelUnavailable
 from lorelog.core.options import EmbedOptions
 from lorelog.core.ports import EmbeddedTexts, Vector
-from lorelog.models.in_process import (
-    REINSTALL_HINT,
-    VOCABULARY_FILE,
-    WEIGHTS_FILE,
-    LoadedModel,
-    ModelType,
-    check_packages,
-    fingerprint_weights,
-    onnx_import,
-)
+from lorelog.models import in_process
 
 if TYPE_CHECKING:
     from lorelog.models.embed.onnx_encoder import BuiltinEncoder, EncodedText
@@ -58,9 +49,9 @@ class BuiltinEmbedder:
     def __init__(self, options: EmbedOptions, folder: Path | None = None) -> None:
         self._folder = folder or (Path(options.model) if Path(options.model).is_absolute() else None)
         given = self._folder or os.environ.get(FOLDER_VARIABLE)
-        self.model = name_weights(Path(given) / WEIGHTS_FILE) if given else MODEL_NAME
+        self.model = name_weights(Path(given) / in_process.WEIGHTS_FILE) if given else MODEL_NAME
         self._cache_folder = Path(options.cache_folder) if options.cache_folder else None
-        self._encoder = LoadedModel(self._load, options.threads, fails_once=False)
+        self._encoder = in_process.LoadedModel(self._load, options.threads, fails_once=False)
         self.threads = self._encoder.threads
         self._queries = BoundedSemaphore(self.threads)
         """More at a time would only need more memory: each run has its own activations."""
@@ -82,25 +73,26 @@ class BuiltinEmbedder:
         """Compare the model's files with their SHA-256, as far as the encoder package is there to name it."""
         import hashlib
 
-        check_packages(_PACKAGES_HINT, "numpy", "onnxruntime")
+        in_process.check_packages(_PACKAGES_HINT, "numpy", "onnxruntime")
         folder = self._folder or encoder_folder()
         digests: Mapping[str, str] = {}
         with suppress(ImportError):  # a packager may leave the package out and set the folder
             import lorelog_encoder
 
             digests = lorelog_encoder.SHA256
-        for name in (VOCABULARY_FILE, WEIGHTS_FILE):
+        for name in (in_process.VOCABULARY_FILE, in_process.WEIGHTS_FILE):
             try:
                 with (folder / name).open("rb") as file:
                     found = hashlib.file_digest(file, "sha256").hexdigest()
             except OSError as error:
                 raise ModelUnavailable(
-                    f"the built-in model is not installed: {folder / name}: {error.strerror}", hint=REINSTALL_HINT
+                    f"the built-in model is not installed: {folder / name}: {error.strerror}",
+                    hint=in_process.REINSTALL_HINT,
                 ) from error
             if digests.get(name, found) != found:
                 raise ModelUnavailable(
                     f"{folder / name} is not the file that belongs to lorelog-encoder: its SHA-256 is {found}",
-                    hint=f"{REINSTALL_HINT}; for another model set embedding.provider to onnx",
+                    hint=f"{in_process.REINSTALL_HINT}; for another model set embedding.provider to onnx",
                 )
         return ""
 
@@ -110,19 +102,21 @@ class BuiltinEmbedder:
     def _load(self) -> BuiltinEncoder:
         """Load the encoder. Raise ModelUnavailable if the weights are not those whose name the index has."""
         folder = self._folder or encoder_folder()
-        if (found := name_weights(folder / WEIGHTS_FILE)) != self.model:
+        if (found := name_weights(folder / in_process.WEIGHTS_FILE)) != self.model:
             raise ModelUnavailable(
-                f"{folder / WEIGHTS_FILE} holds the weights of {found}, not of {self.model}",
-                hint=f"{REINSTALL_HINT}, and restart the daemon: lorelog daemon restart",
+                f"{folder / in_process.WEIGHTS_FILE} holds the weights of {found}, not of {self.model}",
+                hint=f"{in_process.REINSTALL_HINT}, and restart the daemon: lorelog daemon restart",
             )
-        with onnx_import("the built-in model", _PACKAGES_HINT):
+        with in_process.onnx_import("the built-in model", _PACKAGES_HINT):
             from lorelog.models.embed.onnx_encoder import BuiltinEncoder
 
             return BuiltinEncoder(folder, self._cache_folder, is_exact=self.model != MODEL_NAME)
 
 
 def encode_longest_first(
-    model: LoadedModel[ModelType], texts: Sequence[str], encode: Callable[[str, bool], EncodedText]
+    model: in_process.LoadedModel[in_process.ModelType],
+    texts: Sequence[str],
+    encode: Callable[[str, bool], EncodedText],
 ) -> EmbeddedTexts:
     """Encode each text alone on the threads of a model; the second argument is True for the last one to start."""
     longest_first = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
@@ -154,7 +148,7 @@ def encoder_folder() -> Path:
 def name_weights(file: Path) -> str:
     """Return the model's name by its weights: `weights-` and a fingerprint if they are unknown, our own name without a file."""
     try:
-        fingerprint = fingerprint_weights(file)
+        fingerprint = in_process.fingerprint_weights(file)
     except OSError:
         return MODEL_NAME  # embedding will fail, and say why
     return MODEL_NAME if fingerprint == _FINGERPRINT else f"weights-{fingerprint}"
@@ -174,7 +168,7 @@ class TokenCounter:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
-        self._tokenizer = LoadedModel(self._load, fails_once=False)
+        self._tokenizer = in_process.LoadedModel(self._load, fails_once=False)
 
     def __call__(self, text: str) -> int:
         """Return the number of tokens in a text. Raise ModelUnavailable if the vocabulary is not installed."""
@@ -188,6 +182,6 @@ class TokenCounter:
         from lorelog.models.embed.wordpiece import WordPieceTokenizer
 
         try:
-            return WordPieceTokenizer.from_file((self._folder or encoder_folder()) / VOCABULARY_FILE)
+            return WordPieceTokenizer.from_file((self._folder or encoder_folder()) / in_process.VOCABULARY_FILE)
         except (OSError, ValueError) as error:
-            raise ModelUnavailable(f"tokens cannot be counted: {error}", hint=REINSTALL_HINT) from error
+            raise ModelUnavailable(f"tokens cannot be counted: {error}", hint=in_process.REINSTALL_HINT) from error

@@ -23,27 +23,11 @@ from lorelog.core.errors import ModelFault
 from lorelog.core.extras import install_hint
 from lorelog.core.options import AUTO_PROVIDER, EmbedOptions
 from lorelog.core.ports import EmbeddedTexts, Vector
+from lorelog.models import in_process
+from lorelog.models.embed import families
 from lorelog.models.embed.builtin import encode_longest_first
-from lorelog.models.embed.families import (
-    PromptPrefixes,
-    find_family,
-    prefixes_from_prompts,
-    requested_dimensions,
-    resolve_prefixes,
-    vector_model_name,
-)
 from lorelog.models.embed.remote import pack_floats, truncate_vectors
 from lorelog.models.http import MalformedReply
-from lorelog.models.in_process import (
-    EMBEDDING_PURPOSE,
-    LoadedModel,
-    check_files,
-    check_packages,
-    find_files,
-    first_line,
-    load_with_sentence_transformers,
-    onnx_import,
-)
 
 if TYPE_CHECKING:
     from lorelog.models.embed.onnx_encoder import OnnxTextEncoder
@@ -57,13 +41,13 @@ class _CustomEmbedder:
     def __init__(self, options: EmbedOptions) -> None:
         self._name = options.model
         self._options = options
-        requested_dimensions(self._name, options.dimensions)  # they cannot be requested, only truncated
+        families.requested_dimensions(self._name, options.dimensions)  # they cannot be requested, only truncated
         # The default prefix is known only after loading, since the model may define one: any configured prefix is marked.
         prefix = "" if options.document_prefix == AUTO_PROVIDER else options.document_prefix or " "
-        self.model = vector_model_name(self._name, prefix, options.dimensions)
+        self.model = families.vector_model_name(self._name, prefix, options.dimensions)
 
-    def _prefixes(self, own: PromptPrefixes | None) -> PromptPrefixes:
-        return resolve_prefixes(self._options, own or find_family(self._name).prefixes)
+    def _prefixes(self, own: families.PromptPrefixes | None) -> families.PromptPrefixes:
+        return families.resolve_prefixes(self._options, own or families.find_family(self._name).prefixes)
 
     def _truncate(self, vectors: Sequence[Vector]) -> Sequence[Vector]:
         try:
@@ -79,7 +63,7 @@ class OnnxEmbedder(_CustomEmbedder):
 
     def __init__(self, options: EmbedOptions) -> None:
         super().__init__(options)
-        self._encoder = LoadedModel(self._load, options.threads)
+        self._encoder = in_process.LoadedModel(self._load, options.threads)
         self.threads = self._encoder.threads
 
     def embed_documents(self, texts: Sequence[str]) -> EmbeddedTexts:
@@ -96,16 +80,16 @@ class OnnxEmbedder(_CustomEmbedder):
 
     def check(self) -> str:
         """Raise ModelUnavailable if a package or a file is missing and cannot be downloaded. Uses no network, loads nothing."""
-        check_packages(install_hint("onnx"), "numpy", "onnxruntime", "tokenizers")
-        check_files(self._name, EMBEDDING_PURPOSE)
+        in_process.check_packages(install_hint("onnx"), "numpy", "onnxruntime", "tokenizers")
+        in_process.check_files(self._name, in_process.EMBEDDING_PURPOSE)
         return ""
 
     def close(self) -> None:
         self._encoder.close()
 
     def _load(self) -> OnnxTextEncoder:
-        files = find_files(self._name, EMBEDDING_PURPOSE)
-        with onnx_import(f"the model {self._name}", install_hint("onnx")):
+        files = in_process.find_files(self._name, in_process.EMBEDDING_PURPOSE)
+        with in_process.onnx_import(f"the model {self._name}", install_hint("onnx")):
             from lorelog.models.embed.onnx_encoder import OnnxTextEncoder
 
             return OnnxTextEncoder(files, self._name)
@@ -119,9 +103,9 @@ class LocalEmbedder(_CustomEmbedder):
     def __init__(self, options: EmbedOptions) -> None:
         super().__init__(options)
         self._lock = Lock()
-        self._encoder = LoadedModel[Any](
-            lambda: load_with_sentence_transformers(
-                "SentenceTransformer", self._name, EMBEDDING_PURPOSE, trust_remote_code=False
+        self._encoder = in_process.LoadedModel[Any](
+            lambda: in_process.load_with_sentence_transformers(
+                "SentenceTransformer", self._name, in_process.EMBEDDING_PURPOSE, trust_remote_code=False
             )
         )
 
@@ -131,7 +115,7 @@ class LocalEmbedder(_CustomEmbedder):
         clean = [text.encode("utf-8", "replace").decode() for text in texts]
         with self._lock:  # torch uses all cores for one call; a second caller would slow both down
             encoder = self._encoder.open()
-            prefix = self._prefixes(prefixes_from_prompts(getattr(encoder, "prompts", None))).document
+            prefix = self._prefixes(families.prefixes_from_prompts(getattr(encoder, "prompts", None))).document
             vectors = self._encode(encoder, clean, prefix)
             tokens, truncated = _count_tokens(encoder, [prefix + text for text in clean])
         return EmbeddedTexts(tuple(vectors), truncated, tokens)
@@ -139,12 +123,12 @@ class LocalEmbedder(_CustomEmbedder):
     def embed_query(self, text: str) -> Vector:
         with self._lock:
             encoder = self._encoder.open()
-            prefix = self._prefixes(prefixes_from_prompts(getattr(encoder, "prompts", None))).query
+            prefix = self._prefixes(families.prefixes_from_prompts(getattr(encoder, "prompts", None))).query
             return self._encode(encoder, [text.encode("utf-8", "replace").decode()], prefix)[0]
 
     def check(self) -> str:
         """Raise ModelUnavailable if the package is missing. Imports nothing."""
-        check_packages(install_hint("local"), "sentence_transformers")
+        in_process.check_packages(install_hint("local"), "sentence_transformers")
         return ""
 
     def close(self) -> None:
@@ -162,7 +146,9 @@ class LocalEmbedder(_CustomEmbedder):
             )
             vectors = [pack_floats(array.array("f", row.tolist())) for row in rows]
         except Exception as error:  # torch, transformers and numpy share no base class
-            raise ModelFault(f"the model {self._name} failed on {len(texts)} texts: {first_line(error)}") from error
+            raise ModelFault(
+                f"the model {self._name} failed on {len(texts)} texts: {in_process.first_line(error)}"
+            ) from error
         if len(vectors) != len(texts):
             raise ModelFault(f"the model {self._name} gave {len(vectors)} vectors for {len(texts)} texts")
         return self._truncate(vectors)

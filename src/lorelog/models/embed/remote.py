@@ -51,19 +51,8 @@ from lorelog.core.errors import ModelError, ModelFault, ModelUnavailable
 from lorelog.core.options import EmbedOptions
 from lorelog.core.ports import EmbeddedTexts, Vector
 from lorelog.core.vectors import unit_vector
+from lorelog.models import http
 from lorelog.models.embed.families import find_family, requested_dimensions, resolve_prefixes, vector_model_name
-from lorelog.models.http import (
-    BEARER_HEADER,
-    Credentials,
-    Endpoint,
-    HttpReply,
-    KeyHeader,
-    MalformedReply,
-    RateLimiter,
-    nested_object,
-    parse_object,
-    sum_counts,
-)
 
 
 class EmbedRequest(Struct, frozen=True):
@@ -102,11 +91,11 @@ class EmbeddingAdapter(Struct, frozen=True, kw_only=True):
     """Dimensions to request of a model unless the settings say otherwise."""
     is_prefixed: bool = False
     """Whether vectors made with the prefixes of the model's family keep the plain model name."""
-    key: KeyHeader = BEARER_HEADER
-    endpoint: Callable[..., Endpoint] = Endpoint
+    key: http.KeyHeader = http.BEARER_HEADER
+    endpoint: Callable[..., http.Endpoint] = http.Endpoint
 
 
-class NonFiniteEmbedding(MalformedReply):
+class NonFiniteEmbedding(http.MalformedReply):
     """The model returned NaN or infinity for a text, so it has no embedding for that text."""
 
 
@@ -204,8 +193,8 @@ class RemoteEmbedder:
         self._endpoint = adapter.endpoint(
             options.base_url or adapter.base_url,
             options.timeout_s,
-            Credentials(options.api_key, options.key_variable, adapter.key),
-            limiter=RateLimiter(parallel_batches),
+            http.Credentials(options.api_key, options.key_variable, adapter.key),
+            limiter=http.RateLimiter(parallel_batches),
         )
         self._batch_size = min(options.batch_size or adapter.max_texts, adapter.max_texts)
         self._lock = Lock()
@@ -325,17 +314,17 @@ class RemoteEmbedder:
             raise error
         try:
             return self._read(reply, len(texts))
-        except MalformedReply as fault:
+        except http.MalformedReply as fault:
             detail = self._endpoint.server_message(reply.body)
             error = ModelFault(f"{self._endpoint.host} ({self._name}) answered {fault}{detail}")
             raise (_TextRejected(error) if isinstance(fault, NonFiniteEmbedding) else error) from fault
 
-    def _post(self, texts: Sequence[str], *, is_query: bool) -> HttpReply:
+    def _post(self, texts: Sequence[str], *, is_query: bool) -> http.HttpReply:
         request = EmbedRequest(self._name, texts, is_query, self._requested, self._packed)
         return self._endpoint.post(self._adapter.path(self._name), self._adapter.body(request), urgent=is_query)
 
-    def _read(self, reply: HttpReply, expected: int) -> _BatchResult:
-        response = self._adapter.read(parse_object(reply.body, "JSON without a list of embeddings"))
+    def _read(self, reply: http.HttpReply, expected: int) -> _BatchResult:
+        response = self._adapter.read(http.parse_object(reply.body, "JSON without a list of embeddings"))
         vectors = [decode_embedding(embedding) for embedding in order_embeddings(response, expected)]
         if self._dimensions and not self._requested:
             vectors = truncate_vectors(vectors, self._dimensions)
@@ -353,8 +342,10 @@ class RemoteEmbedder:
                 return
         if self._requested:
             received = ", ".join(map(str, sorted(dimensions)))
-            raise MalformedReply(f"vectors of {received} dimensions where embedding.dimensions asks for {expected}")
-        raise MalformedReply("vectors of different dimensions")
+            raise http.MalformedReply(
+                f"vectors of {received} dimensions where embedding.dimensions asks for {expected}"
+            )
+        raise http.MalformedReply("vectors of different dimensions")
 
 
 def _failed_batch(texts: Sequence[str], error: ModelError | None = None, *, is_uncertain: bool = False) -> _BatchResult:
@@ -370,12 +361,12 @@ def order_embeddings(response: EmbedResponse, expected: int) -> list[Any]:
     """Return the embeddings in the order of their texts, exactly one for each."""
     embeddings, indexes = response.embeddings, response.indexes
     if len(embeddings) != expected:
-        raise MalformedReply(f"{len(embeddings)} embeddings for {expected} texts")
+        raise http.MalformedReply(f"{len(embeddings)} embeddings for {expected} texts")
     if indexes is None or all(index is None for index in indexes):
         return embeddings
     by_index = {index: item for index, item in zip(indexes, embeddings, strict=True) if isinstance(index, int)}
     if set(by_index) != set(range(expected)):
-        raise MalformedReply("embeddings whose `index` does not name each text once")
+        raise http.MalformedReply("embeddings whose `index` does not name each text once")
     return [by_index[index] for index in range(expected)]
 
 
@@ -391,11 +382,11 @@ def decode_embedding(embedding: object) -> Vector:
             numbers = array.array("f", embedding)
             vector = pack_floats(numbers)
         else:
-            raise MalformedReply("an embedding that is neither a list nor base64")
+            raise http.MalformedReply("an embedding that is neither a list nor base64")
     except (ValueError, TypeError, OverflowError) as error:
-        raise MalformedReply("an embedding that is not made of 32-bit numbers") from error
+        raise http.MalformedReply("an embedding that is not made of 32-bit numbers") from error
     if not numbers:
-        raise MalformedReply("an empty embedding")
+        raise http.MalformedReply("an empty embedding")
     # A sum of doubles made from finite 32-bit numbers is finite; a NaN or an infinity propagates into it.
     if not isfinite(sum(numbers)):
         raise NonFiniteEmbedding("an embedding with numbers that are not finite")
@@ -406,7 +397,7 @@ def truncate_vectors(vectors: Sequence[Vector], dimensions: int) -> list[Vector]
     """Return the first `dimensions` numbers of each vector, normalized to unit length."""
     short = min((len(vector) for vector in vectors), default=4 * dimensions)
     if short < 4 * dimensions:
-        raise MalformedReply(f"vectors of {short // 4} dimensions, fewer than the {dimensions} to keep")
+        raise http.MalformedReply(f"vectors of {short // 4} dimensions, fewer than the {dimensions} to keep")
     return [unit_vector(vector[: 4 * dimensions]) for vector in vectors]
 
 
@@ -445,20 +436,20 @@ def _jina_fields(request: EmbedRequest) -> dict[str, Any]:
 
 
 def _read_openai(reply: dict[str, Any]) -> EmbedResponse:
-    items, usage = _reply_items(reply, "data"), nested_object(reply, "usage")
+    items, usage = _reply_items(reply, "data"), http.nested_object(reply, "usage")
     return EmbedResponse(
         [item.get("embedding") for item in items],
         [item.get("index") for item in items],
-        sum_counts(usage, "prompt_tokens") or sum_counts(usage, "total_tokens"),
+        http.sum_counts(usage, "prompt_tokens") or http.sum_counts(usage, "total_tokens"),
     )
 
 
 def _reply_items(reply: dict[str, Any], field: str) -> list[dict[str, Any]]:
     items = reply.get(field)
     if not isinstance(items, list):
-        raise MalformedReply("JSON without a list of embeddings")
+        raise http.MalformedReply("JSON without a list of embeddings")
     if not all(isinstance(item, dict) for item in items):
-        raise MalformedReply("a list that does not hold embeddings")
+        raise http.MalformedReply("a list that does not hold embeddings")
     return items
 
 
@@ -492,7 +483,7 @@ def _google_body(request: EmbedRequest) -> dict[str, Any]:
 
 def _read_google(reply: dict[str, Any]) -> EmbedResponse:
     values = [item.get("values") for item in _reply_items(reply, "embeddings")]
-    return EmbedResponse(values, tokens=sum_counts(nested_object(reply, "usageMetadata"), "promptTokenCount"))
+    return EmbedResponse(values, tokens=http.sum_counts(http.nested_object(reply, "usageMetadata"), "promptTokenCount"))
 
 
 ADAPTERS: Mapping[str, EmbeddingAdapter] = {
@@ -513,7 +504,7 @@ ADAPTERS: Mapping[str, EmbeddingAdapter] = {
         read=_read_google,
         takes_dimensions=_is_modern_google,
         default_dimensions={"gemini-embedding-001": 768},
-        key=KeyHeader("x-goog-api-key", ""),
+        key=http.KeyHeader("x-goog-api-key", ""),
     ),
     "voyage": EmbeddingAdapter(
         base_url="https://api.voyageai.com/v1",

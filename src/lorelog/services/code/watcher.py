@@ -24,14 +24,7 @@ from lorelog.core.options import ScanOptions, WatchOptions
 from lorelog.core.paths import cache_folder, data_folder, is_below
 from lorelog.services.code.index_run import REGISTRY_FILE, CodeIndexJob, CodeIndexReport, index_code, registered_trees
 from lorelog.services.places.workspace import CODE_DATABASE
-from lorelog.services.watch.watcher import (
-    DELETED,
-    FileEventBatch,
-    FileWatcher,
-    file_identity,
-    retry_pause,
-    tenant_names,
-)
+from lorelog.services.watch import watcher
 
 _DISCOVERY_S = 3.0
 """Interval for checking whether working trees were registered, deleted or restored."""
@@ -67,7 +60,7 @@ class _WatchedTree(Struct):
     failures: int = 0
 
 
-class CodeWatcher(FileWatcher):
+class CodeWatcher(watcher.FileWatcher):
     """Follows the registered working trees of a home until it is stopped.
 
     `scan_at` returns the scan options of a tenant in a directory. `may_continue` may block for a moment, and returns
@@ -110,9 +103,9 @@ class CodeWatcher(FileWatcher):
             self._on_run(error)
 
     def _discover_trees(self) -> None:
-        tenants = tenant_names(self._home)
+        tenants = watcher.tenant_names(self._home)
         stamps = [FileStamp.of(self._tenants / tenant / REGISTRY_FILE) for tenant in tenants]
-        current = {path: file_identity(path) for _, path in self._trees}
+        current = {path: watcher.file_identity(path) for _, path in self._trees}
         previous = {path: tree.identity for (_, path), tree in self._trees.items()}
         if stamps == self._registry_stamps and current == previous and not self._unavailable:
             return
@@ -125,7 +118,7 @@ class CodeWatcher(FileWatcher):
                 self._on_run(error)
                 continue
             for root in registered:
-                key, now = (tenant, root.path), (root.project, root.patterns, file_identity(root.path))
+                key, now = (tenant, root.path), (root.project, root.patterns, watcher.file_identity(root.path))
                 tree = trees[key] = self._trees.get(key) or _WatchedTree(*now)
                 if (tree.project, tree.parts, tree.identity) != now:
                     tree.project, tree.parts, tree.identity = now
@@ -134,7 +127,7 @@ class CodeWatcher(FileWatcher):
         if not self._listen(sorted({path for (_, path), tree in self._trees.items() if tree.identity})):
             self._registry_stamps = None  # discover again
 
-    def _handle_batch(self, batch: FileEventBatch) -> None:
+    def _handle_batch(self, batch: watcher.FileEventBatch) -> None:
         if batch.fault:
             self._registry_stamps = None
             for tree in self._trees.values():
@@ -151,7 +144,7 @@ class CodeWatcher(FileWatcher):
                 is_nested = any(os.path.lexists(f"{folder}/.git") for folder in folders)
                 if is_nested or name in {".gitignore", ".lorelogignore"}:  # of a submodule only the whole can be listed
                     tree.whole = True
-                elif may_be_code(name) or kind == DELETED or os.path.isdir(path):
+                elif may_be_code(name) or kind == watcher.DELETED or os.path.isdir(path):
                     tree.paths.add(relative)
                 else:
                     continue
@@ -189,7 +182,7 @@ class CodeWatcher(FileWatcher):
         except Exception as error:
             tree.whole, tree.paths = whole, paths | tree.paths
             tree.failures += not isinstance(error, StoreBusy)
-            pause = retry_pause(_RETRY_PERIODS * self._quiet_s, tree.failures, _MAX_RETRY_S)
+            pause = watcher.retry_pause(_RETRY_PERIODS * self._quiet_s, tree.failures, _MAX_RETRY_S)
             tree.not_before = time.monotonic() + pause
             if not isinstance(error, StoreBusy | Cancelled):
                 raise

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import asdict, force_setattr, replace
 
+from lorelog.core.atomic_file import Writing
 from lorelog.core.document import FileStamp, SourceFile
 from lorelog.core.errors import LorelogError, StoreBusy, StoreUnwritable, UsageError
 from lorelog.core.ids import new_id
@@ -319,12 +320,8 @@ class Forgetter(Struct, frozen=True, kw_only=True, dict=True):
 
     def _delete_transcripts(self, plan: forget_plan.ForgetPlan | ForgetReply) -> None:
         for path in plan.transcripts:
-            try:
+            with Writing(path, "deleted", hint="'lorelog forget --complete' goes on"):
                 Path(path).unlink(missing_ok=True)
-            except OSError as error:
-                raise StoreUnwritable(
-                    f"{path} cannot be deleted: {error.strerror or error}", hint="'lorelog forget --complete' goes on"
-                ) from error
 
     def _redact_records(self, plan: forget_plan.ForgetPlan) -> None:
         if not plan.records:

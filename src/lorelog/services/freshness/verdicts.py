@@ -10,13 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from lorelog.core.code import Symbol
 from lorelog.core.query import Freshness, FreshnessFinding
-from lorelog.services.freshness.mention_targets import (
-    command_files,
-    defines_command,
-    definition_shape,
-    has_word,
-    text_digest,
-)
+from lorelog.services.freshness import mention_targets
 from lorelog.services.freshness.mentions import GitUnavailable, MentionTarget, TargetEvidence
 from lorelog.services.freshness.project_code import (
     PROSE_SUFFIXES,
@@ -126,12 +120,12 @@ class FreshnessJudge:
     def _lines(self, target: MentionTarget) -> tuple[Freshness, str]:
         """Judge lines of a changed file: they may be unchanged, or at another position."""
         text = self._tree.text(target.path)
-        if text_digest(lines_of(text, target.first_line, target.last_line)) == target.lines:
+        if mention_targets.text_digest(lines_of(text, target.first_line, target.last_line)) == target.lines:
             return Freshness.FRESH, ""
         size = target.last_line - target.first_line
         lines = [line.strip() for line in text.splitlines()]
         for start in range(max(0, len(lines) - size) if size < _MAX_LINES else 0):
-            if text_digest("\n".join(lines[start : start + size + 1])) == target.lines:
+            if mention_targets.text_digest("\n".join(lines[start : start + size + 1])) == target.lines:
                 shown = f"{start + 1}-{start + 1 + size}" if size else str(start + 1)
                 return Freshness.DRIFTED, f"has these lines at {shown} now"
         return Freshness.DRIFTED, "has changed there since"
@@ -171,7 +165,7 @@ class FreshnessJudge:
         text = self._tree.text(path)
         sources = tuple(source_of(text, symbol) for symbol in current)
         # Only a formatter changed a definition that has the same shape.
-        is_same = target.shape and definition_shape(path, sources, current[0].name) == target.shape
+        is_same = target.shape and mention_targets.definition_shape(path, sources, current[0].name) == target.shape
         if joint_digest(current) == target.digest or is_same:
             return (Freshness.DRIFTED, f"moved to {path}") if moved else (Freshness.FRESH, "")
         where = f"moved to {path}, and " if moved else ""
@@ -243,7 +237,7 @@ class FreshnessJudge:
         )
 
     def _setting(self, target: MentionTarget) -> tuple[Freshness, str]:
-        if any(has_word(self._tree.text(path), target.name) for path in target.path.split("\n")):
+        if any(mention_targets.has_word(self._tree.text(path), target.name) for path in target.path.split("\n")):
             return Freshness.FRESH, ""
         if self._git.sparse_files():
             raise GitUnavailable
@@ -251,8 +245,8 @@ class FreshnessJudge:
         return (Freshness.DRIFTED, f"is in {now} now") if now else (Freshness.GONE, "is gone")
 
     def _command(self, target: MentionTarget) -> tuple[Freshness, str]:
-        paths = (target.path, *command_files(target.name))
-        is_defined = any(defines_command(self._tree.text(path), path, target.name) for path in paths)
+        paths = (target.path, *mention_targets.command_files(target.name))
+        is_defined = any(mention_targets.defines_command(self._tree.text(path), path, target.name) for path in paths)
         return (Freshness.FRESH, "") if is_defined else (Freshness.GONE, "is gone")
 
 

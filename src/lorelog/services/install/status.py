@@ -13,27 +13,27 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
 from lorelog.core.errors import ConfigError, LorelogError
+from lorelog.core.memory import HostCaptures
+from lorelog.core.paths import modified_at
 from lorelog.core.processes import find_on_path
 from lorelog.core.serializable import Serializable, format_time
 from lorelog.hosts import HOST_TITLES, TRANSCRIPT_DATABASES, TRANSCRIPT_FILES, host_data_folder
 from lorelog.services.install import plan
 from lorelog.services.install.plan import NAME, InstallContext, host_root, openclaw_config, read_file, read_receipt
 
-if TYPE_CHECKING:
-    from lorelog.core.memory import HostCaptures
-
-# Folders of tens of thousands of files: `os` and `glob` rather than pathlib.
-# ruff: noqa: PTH204, PTH207
+# Folders of tens of thousands of files: `glob` rather than pathlib.
+# ruff: noqa: PTH207
 
 MAX_SILENCE_S = 3600.0
 """A conversation that is newer than the last event by more than this was not captured."""
 _VERSION_TIMEOUT_S = 2.0
 _CAMEL_BOUNDARY = r"(?<=[a-z])(?=[A-Z])"
+_NO_CAPTURES = HostCaptures("", "", "", "", 0, 0, 0)
 
 
 class HostStatus(Serializable, Struct, frozen=True, kw_only=True):
@@ -56,14 +56,12 @@ class HostStatus(Serializable, Struct, frozen=True, kw_only=True):
 
 
 def host_status(
-    host: str, context: InstallContext, captures: HostCaptures | None = None, *, versions: bool = False
+    host: str, context: InstallContext, captures: HostCaptures = _NO_CAPTURES, *, versions: bool = False
 ) -> HostStatus:
     installed, warnings = _install_state(host, context) if _has_traces(host, context) else ("missing", [])
     newest = newest_session(host, context)
     if installed != "missing":
-        seen = map(
-            datetime.fromisoformat, filter(None, (captures.last_event, captures.last_capture) if captures else ())
-        )
+        seen = map(datetime.fromisoformat, filter(None, (captures.last_event, captures.last_capture)))
         last_seen = max(read_receipt(context.home, host).at, *(when.timestamp() for when in seen), 0.0)
         if last_seen and newest > last_seen + MAX_SILENCE_S:
             used = f"{HOST_TITLES[host]} was used {(newest - last_seen) / 3600:,.0f} h after the last event that reached us"
@@ -77,9 +75,9 @@ def host_status(
         version=_host_version(host, context) if versions else "",
         installed=installed,
         approve=tuple(approve),
-        last_event=captures.last_event if captures else "",
-        last_capture=captures.last_capture if captures else "",
-        today=captures.today if captures else 0,
+        last_event=captures.last_event,
+        last_capture=captures.last_capture,
+        today=captures.today,
         newest_session=format_time(newest),
         warnings=tuple(warnings),
     )
@@ -185,7 +183,7 @@ def pending_approvals(host: str, context: InstallContext) -> list[str]:
 
 def newest_session(host: str, context: InstallContext) -> float:
     """Return when a host last wrote to a conversation, in seconds since 1970; 0 for never."""
-    times = list(map(_modified_time, _transcripts(host, context)))
+    times = list(map(modified_at, _transcripts(host, context)))
     if host == "openclaw" and Path(agents := _data_path(host, context, "agents")).is_dir():
         from glob import iglob
 
@@ -271,13 +269,6 @@ def _read_text(path: Path, missing: str = "{}") -> str:
     return missing if content is None else content.decode()
 
 
-def _modified_time(path: str) -> float:
-    try:
-        return os.path.getmtime(path)
-    except OSError:
-        return 0.0
-
-
 def _query_time(path: str, query: str) -> float:
     """Return a time from a host's database in seconds, or the file's modification time if the query fails."""
     if not Path(path).is_file():
@@ -287,7 +278,7 @@ def _query_time(path: str, query: str) -> float:
     with suppress(LorelogError), open_database(path) as connection:
         (milliseconds,) = connection.execute(query).fetchone()
         return float(milliseconds or 0) / 1000
-    return _modified_time(path)
+    return modified_at(path)
 
 
 def _host_version(host: str, context: InstallContext) -> str:

@@ -21,18 +21,7 @@ from lorelog.core.ports import REPAIR_NOTE, Embedder, Progress, Store
 from lorelog.services.indexing import IndexJob
 from lorelog.services.indexing.incremental import FileChanges, IncrementalIndexer
 from lorelog.services.indexing.run import IndexRun
-from lorelog.services.places.root_selection import (
-    IndexTargets,
-    RunRootRegistry,
-    WatchScope,
-    drop_roots,
-    find_outside_links,
-    forget_roots,
-    list_awaited_paths,
-    select_default_roots,
-    select_named_roots,
-    select_project_roots,
-)
+from lorelog.services.places import root_selection
 from lorelog.services.places.roots import Root, Roots, RootStatus
 from lorelog.services.places.workspace import Workspace
 from lorelog.services.records.pages import RecordPages
@@ -86,7 +75,7 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
 
     def index(
         self,
-        targets: IndexTargets | None = None,
+        targets: root_selection.IndexTargets | None = None,
         *,
         force: bool = False,
         vectors: bool = True,
@@ -109,7 +98,9 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
         self.refresh()
         return report
 
-    def _index(self, job: IndexJob, targets: IndexTargets | None, progress: Progress | None) -> IndexReport:
+    def _index(
+        self, job: IndexJob, targets: root_selection.IndexTargets | None, progress: Progress | None
+    ) -> IndexReport:
         """Run a job. Damage of derived files is repaired and reported.
 
         A damaged catalog is set aside, and all roots are read again.
@@ -132,16 +123,18 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
         return replace(report, notes=(*report.notes, *filter(None, notes)))
 
     def _run(
-        self, job: IndexJob, targets: IndexTargets | None, progress: Progress | None, *, everywhere: bool
+        self, job: IndexJob, targets: root_selection.IndexTargets | None, progress: Progress | None, *, everywhere: bool
     ) -> IndexReport:
         """Run a job; with `everywhere` over all registered roots, too."""
         if targets is None:
             self._drop_unwanted_roots()
         registered = self.roots.all()
         roots = (
-            select_named_roots(targets, self.workspace, registered)
+            root_selection.select_named_roots(targets, self.workspace, registered)
             if targets
-            else select_default_roots(self.workspace, registered, required=self.records.projection() is None)
+            else root_selection.select_default_roots(
+                self.workspace, registered, required=self.records.projection() is None
+            )
         )
         if everywhere:
             own = {root.path for root in roots}
@@ -155,14 +148,14 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
             keep_empty=targets is not None and targets.keep_empty,
         )
         run = IndexRun(self.store, self.embedder, job, progress)
-        registry = RunRootRegistry(roots, self.roots, self.store)
+        registry = root_selection.RunRootRegistry(roots, self.roots, self.store)
         self.records.catch_up()  # text only: the run makes all missing vectors
         with registry.registered():
             report = run.over_roots()
         note = self.records.catch_up()  # a model that has just taken over records its own progress
         removed = registry.finish(run.bad_roots, named=targets is not None)
         if removed:  # another process removed a root while it was read
-            drop_roots(removed, self.roots, self.store)
+            root_selection.drop_roots(removed, self.roots, self.store)
         notes = (*report.notes, *registry.format_replaced_exclusions(), *filter(None, [note]))
         links = [
             FileProblem(
@@ -170,15 +163,17 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
                 f"{path} is a link to {target}, out of the project, and was not followed",
                 "replace it with a directory; to index the files behind it, name them: lorelog index PATH",
             )
-            for path, target in find_outside_links(self.workspace).items()
+            for path, target in root_selection.find_outside_links(self.workspace).items()
         ]
         problems = (*report.problems, *links)
         return replace(report, notes=notes, problems=problems, failed=count_failed(problems))
 
-    def watch_set(self) -> WatchScope:
+    def watch_set(self) -> root_selection.WatchScope:
         self._drop_unwanted_roots()
-        roots = select_project_roots(self.workspace, self.roots.all())
-        return WatchScope(roots, list_awaited_paths(self.workspace), self.job(()).scan.ignore_files)
+        roots = root_selection.select_project_roots(self.workspace, self.roots.all())
+        return root_selection.WatchScope(
+            roots, root_selection.list_awaited_paths(self.workspace), self.job(()).scan.ignore_files
+        )
 
     def follow(self, changes: FileChanges, progress: Progress | None = None) -> IndexReport | None:
         """Index changes below the watched roots; return None if there were none.
@@ -188,7 +183,7 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
         """
         before = {root.path for root in self.roots.all()}
         self.workspace.create()
-        job = self.job(select_project_roots(self.workspace, self.roots.all()))
+        job = self.job(root_selection.select_project_roots(self.workspace, self.roots.all()))
         serves_model = self.store.serves_model()
         is_outdated = not serves_model and self.store.reembed_state().is_outdated
         if is_outdated:  # an update replaced the built-in model: only a run over roots makes all vectors anew
@@ -199,7 +194,7 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
             self.roots.remember(root for root in job.roots if root.path not in before and root.exists())
             left = before - {root.path for root in self.roots.all()}
             if left:  # another process removed a root while it was read
-                drop_roots(left, self.roots, self.store)
+                root_selection.drop_roots(left, self.roots, self.store)
             self.refresh()
         return report
 
@@ -215,7 +210,7 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
 
         Raise NotFound if a path contains no root, before anything is dropped.
         """
-        count = forget_roots(paths, self.roots, self.store, self.records.holds)
+        count = root_selection.forget_roots(paths, self.roots, self.store, self.records.holds)
         self.refresh()
         return count
 
@@ -227,7 +222,7 @@ class IndexMaintenance(Struct, frozen=True, kw_only=True):
         """Drop discovered roots once discovery is turned off."""
         unwanted = {root.path for root in self.roots.all() if root.origin}
         if unwanted and self.workspace.claude is None:
-            drop_roots(unwanted, self.roots, self.store)
+            root_selection.drop_roots(unwanted, self.roots, self.store)
 
 
 def run_background_work(

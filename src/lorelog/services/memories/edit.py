@@ -14,15 +14,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lorelog.core.atomic_file import AtomicFile, OpenDescriptor, open_regular, write_atomic
+from lorelog.core.atomic_file import AtomicFile, OpenDescriptor, Writing, open_regular, write_atomic
 from lorelog.core.document import Document, FileStamp, SourceFile, StoredChunk
-from lorelog.core.errors import NotFound, SourceChanged, StoreBusy, StoreError, StoreUnwritable, UsageError
+from lorelog.core.errors import NotFound, SourceChanged, StoreBusy, StoreError, UsageError
 from lorelog.core.memory import DeleteReply, NewMemory
 from lorelog.core.ports import Embedder, Store
 from lorelog.core.processes import acquire_file_lock
@@ -320,16 +319,14 @@ def edit_file(path: Path, edit: EditBytes) -> bool:
 
     Raise StoreUnwritable or StoreBusy, and then the file is as it was.
     """
-    try:
+    with Writing(path, "replaced", hint="make the file and its folder writable"):
         for _ in range(_MAX_TRIES):
-            with suppress(_ChangedMeanwhileError):
+            try:
                 return _edit_locked(path, edit)
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise StoreUnwritable(
-            f"{path} cannot be replaced: {error.strerror or error}", hint="make the file and its folder writable"
-        ) from error
+            except FileNotFoundError:
+                return False
+            except _ChangedMeanwhileError:
+                continue
     raise StoreBusy(f"{path} is changed repeatedly by another program", hint="close it there, then try again")
 
 

@@ -17,14 +17,7 @@ from lorelog.retrieval.snippet import SNIPPET_WIDTH
 from lorelog.services.pipeline.scope import ProjectScope
 from lorelog.services.places.workspace import CODE_DATABASE
 from lorelog.services.records.pages import restrict_to_records
-from lorelog.services.search.postprocess import (
-    add_confidence,
-    add_token_costs,
-    best_of_each_memory,
-    growing_limits,
-    hit_of,
-    judge_hits,
-)
+from lorelog.services.search import postprocess
 from lorelog.services.search.searcher import NOTHING_INDEXED, SEARCH_TURN, Searcher
 
 if TYPE_CHECKING:
@@ -60,8 +53,10 @@ class SearchPipeline(Struct, frozen=True):
             record_notes = self.scope.record_pages.catch_up_briefly()
             reply = self._find(query, options)
             hits = self._add_freshness(reply.hits) if options.freshness else reply.hits
-            hits = add_token_costs(self._add_origins(add_confidence(hits)), self.scope.store)
-            reply = replace(reply, hits=hits, notes=(*reply.notes, *record_notes), nothing_relevant=judge_hits(hits))
+            hits = postprocess.add_token_costs(self._add_origins(postprocess.add_confidence(hits)), self.scope.store)
+            reply = replace(
+                reply, hits=hits, notes=(*reply.notes, *record_notes), nothing_relevant=postprocess.judge_hits(hits)
+            )
             if options.token_budget:
                 reply = self.pack(query, reply, options, lists_files=True)
             return replace(reply, notes=self._explain(reply, options))
@@ -69,12 +64,12 @@ class SearchPipeline(Struct, frozen=True):
     def _find(self, query: str, options: SearchOptions) -> SearchReply:
         """Return hits in force and of the required trust; search for more as long as too few are."""
         trust = self.scope.record_pages.trust_annotator()
-        for limit in growing_limits(options.k):
+        for limit in postprocess.growing_limits(options.k):
             reply = self.searcher.search(query, replace(options, k=limit + trust.spare_hits))
             hits = trust.annotate(reply.hits)[:limit]
             kept = tuple(hit for hit in hits if trust.is_kept(hit, options))
             if options.one_per_memory:
-                kept = best_of_each_memory(kept)
+                kept = postprocess.best_of_each_memory(kept)
             if len(kept) >= options.k or len(hits) < limit:
                 break
         return replace(reply, hits=kept[: options.k])
@@ -118,7 +113,7 @@ class SearchPipeline(Struct, frozen=True):
             for found in store.recent(turns, _LATE_TURNS, session=hit.anchor.session if hit.anchor else ""):
                 stored, snippet = ownership.with_shown_anchor(found, store), cut(found.chunk.text, SNIPPET_WIDTH)
                 same = {name: getattr(hit, name) for name in ("score", "explanation", "relevance", "confidence")}
-                last = hit_of(stored, snippet, **same)
+                last = postprocess.hit_of(stored, snippet, **same)
                 (last,) = trust.annotate((last,))
                 # What is hidden or of another origin must not come with what is not.
                 is_shown = trust.is_kept(last, options) and not lifecycle.hides(found, options)
@@ -131,7 +126,7 @@ class SearchPipeline(Struct, frozen=True):
         if hits and reply.coverage.with_vectors and (later := self._find_later(query, hits[0], options)):
             later = find_last(later) or later  # first: of two rules, it is the one that holds
             hits = (later, *(hit for hit in hits if hit.id != later.id))
-        reply = replace(reply, hits=add_token_costs(hits, store))
+        reply = replace(reply, hits=postprocess.add_token_costs(hits, store))
         return pack_hits(reply, options.token_budget, store, cut, lists_files=lists_files)
 
     def _find_later(self, query: str, hit: Hit, options: SearchOptions) -> Hit | None:

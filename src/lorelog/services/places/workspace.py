@@ -27,6 +27,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lorelog.core.atomic_file import Writing
 from lorelog.core.document import GLOBAL_PROJECT
 from lorelog.core.errors import ConfigError, StoreUnwritable
 from lorelog.core.paths import cache_folder, data_folder, is_below, leads_out, tenant_folder
@@ -346,16 +347,12 @@ class Workspace(Struct, frozen=True):
     def create(self) -> None:
         """Create the home and the tenant's folder, accessible to their owner only."""
         is_new = not os.path.lexists(data_folder(self.home))
-        try:
+        hint = "make its parent writable or point LORELOG_HOME elsewhere"
+        with Writing(self.home, "created", hint=hint, names_file=True):
             for folder in (self.home, Path(data_folder(self.home)), self.tenant_folder, self.cache_folder.parent):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if is_new:  # the user's home directory may be a repository, of dotfiles
                 ignore_folder(str(self.home))
-        except OSError as error:
-            raise StoreUnwritable(
-                f"{error.filename or self.home} cannot be created: {error.strerror}",
-                hint="make its parent writable or point LORELOG_HOME elsewhere",
-            ) from error
 
 
 _FILES = {

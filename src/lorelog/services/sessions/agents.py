@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from lorelog.core import VERSION
 from lorelog.core.atomic_file import write_atomic
 from lorelog.core.errors import LorelogError
+from lorelog.core.paths import modified_at
 from lorelog.hosts import HOST_TITLES, TRANSCRIPT_FILES, host_data_folder
 from lorelog.ingest.transcripts.conversation import list_database_heads, open_conversation, read_conversation_head
 from lorelog.services.sessions.capture_db import OPEN_TURN_S
@@ -146,7 +147,7 @@ def find_host_sessions(
     for base, pattern in _places(host, environment, projects):
         is_hidden = pattern.rpartition("/")[2].startswith(".")
         files = [path for path in base.glob(pattern) if path.name.startswith(".") == is_hidden and path.is_file()]
-        for path in sorted(files, key=lambda path: (_modified_at(path), path)):
+        for path in sorted(files, key=lambda path: (modified_at(path), path)):
             with suppress(LorelogError, OSError):
                 for session in seen.sessions(path, partial(_read_sessions, host, path)):
                     if forms.setdefault(session.session, path.suffix) == path.suffix:
@@ -171,7 +172,7 @@ def _places(host: str, environment: Mapping[str, str], projects: Iterable[str]) 
 
 def _read_sessions(host: str, path: Path) -> Iterator[HostSession]:
     """Yield the main conversations of a file, by their heads."""
-    form, changed, size = all_agents()[host].reads or host, _modified_at(path), path.stat().st_size
+    form, changed, size = all_agents()[host].reads or host, modified_at(path), path.stat().st_size
     if path.suffix in _DATABASE_SUFFIXES:
         heads = list(list_database_heads(str(path)))
     else:
@@ -190,10 +191,3 @@ def _read_sessions(host: str, path: Path) -> Iterator[HostSession]:
                 began=head.created or row_changed or changed,
                 size=size,
             )
-
-
-def _modified_at(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0

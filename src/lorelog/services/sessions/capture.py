@@ -64,19 +64,8 @@ from lorelog.services.memories.journal import (
 from lorelog.services.memory_state.tombstones import memory_key
 from lorelog.services.places.roots import Root, Roots
 from lorelog.services.places.workspace import Workspace
+from lorelog.services.sessions import capture_db
 from lorelog.services.sessions.agents import all_agents
-from lorelog.services.sessions.capture_db import (
-    DONE,
-    EMPTY,
-    FORGOTTEN,
-    OPEN_TURN_S,
-    STATEMENT_TEXTS,
-    WRITING,
-    CaptureDatabase,
-    CaptureRow,
-    open_captures,
-    read_captures,
-)
 from lorelog.services.sessions.due_turns import (
     END_MOMENTS,
     capture_stragglers,
@@ -148,7 +137,7 @@ class _TurnDraft(Struct, frozen=True, kw_only=True):
 
     turn: ParsedTurn
     memory: str
-    known_row: CaptureRow | None
+    known_row: capture_db.CaptureRow | None
     """Saved state of `memory` when the draft was made."""
     when: datetime
     text: str
@@ -176,10 +165,10 @@ def capture_session(
     if not event.session or not event.host:
         return CaptureReply(notes=("the event names no session",))
     if backfill is not None and backfill.dry_run:
-        with read_captures(folder) as captures:
+        with capture_db.read_captures(folder) as captures:
             return _SessionCapture(event, context, captures, 0, backfill).run(progress)
     context.workspace.create()
-    with open_captures(folder) as captures:
+    with capture_db.open_captures(folder) as captures:
         begins = event.moment == "session-start" and event.source not in _CONTINUATION_SOURCES
         at = event.at.timestamp()
         start = captures.note_event(
@@ -238,7 +227,7 @@ class _SessionCapture:
         self,
         event: HookEvent,
         context: CaptureContext,
-        captures: CaptureDatabase,
+        captures: capture_db.CaptureDatabase,
         start: float,
         backfill: Backfill | None,
     ) -> None:
@@ -326,7 +315,7 @@ class _SessionCapture:
         self._exclude(off)
         if self._backfill is not None:
             # The backfill may have been started by a turn that is open now, here or in the session that a fork repeats.
-            recent = self._context.now().timestamp() - OPEN_TURN_S
+            recent = self._context.now().timestamp() - capture_db.OPEN_TURN_S
             is_old = [turn.start_time is None or turn.start_time < recent for turn in turns]
             chosen = [turn for turn, old in zip(turns, is_old, strict=True) if old or not turn.is_open]
             ends = None
@@ -347,7 +336,7 @@ class _SessionCapture:
         """Save that turns off the record are never captured: a fork repeats them in another session."""
         drafts = [self._draft(turn, self._memory(turn), "") for turn in turns if not self._is_dry]
         new = [draft for draft in drafts if self._captures.find(draft.memory) is None]
-        self._captures.save_rows(*(self._capture_row(draft, Path(), FORGOTTEN) for draft in new))
+        self._captures.save_rows(*(self._capture_row(draft, Path(), capture_db.FORGOTTEN) for draft in new))
 
     def _open(self) -> tuple[Conversation, ConversationHead, Sequence[ParsedTurn], int]:
         """Return the conversation, its metadata, the last turns of the main one, and the number of those before them."""
@@ -387,8 +376,8 @@ class _SessionCapture:
         keyed = ((self._memory(turn, f"statement {item.key}"), item) for item in turn.digest.statements)
         missing = {memory: statement for memory, statement in keyed if self._captures.find(memory) is None}
         row = self._captures.find(self._memory(turn)) if missing and not notes else None
-        is_gone = row is not None and row.state == DONE and not has_entry(Path(row.journal), row.memory)
-        if not missing or is_gone or (row is not None and row.state == FORGOTTEN):
+        is_gone = row is not None and row.state == capture_db.DONE and not has_entry(Path(row.journal), row.memory)
+        if not missing or is_gone or (row is not None and row.state == capture_db.FORGOTTEN):
             return  # somebody removed the note of the turn from its journal, or it is off the record
         clean = turn_redactor(turn.digest, self._clean)
         for memory, statement in missing.items():
@@ -398,10 +387,10 @@ class _SessionCapture:
         """Yield the part of a turn's note to write: all of it, its new part, or nothing."""
         base = self._memory(turn)
         row = self._captures.find(base)
-        if row is None or (row.state == EMPTY and _has_grown(turn, row)):
+        if row is None or (row.state == capture_db.EMPTY and _has_grown(turn, row)):
             yield self._draft(turn, base, self._note(turn, goes_on=False), row)
             return
-        while row.state not in {WRITING, FORGOTTEN} and _has_grown(turn, row):
+        while row.state not in {capture_db.WRITING, capture_db.FORGOTTEN} and _has_grown(turn, row):
             part = self._memory(turn, f"{row.texts} {row.calls}")
             later = self._captures.find(part)
             if later is None:
@@ -414,7 +403,7 @@ class _SessionCapture:
         return turn_memory_id(self._event.host, self._event.session, turn.turn.id, part)
 
     def _draft(
-        self, turn: ParsedTurn, memory: str, text: str, row: CaptureRow | None = None, *, type_: str = "turn"
+        self, turn: ParsedTurn, memory: str, text: str, row: capture_db.CaptureRow | None = None, *, type_: str = "turn"
     ) -> _TurnDraft:
         began = self._event.at.timestamp() if turn.start_time is None else turn.start_time
         when = datetime.fromtimestamp(began, UTC).astimezone(self._zone)
@@ -481,13 +470,13 @@ class _SessionCapture:
             return None
         keys = {memory_key(draft.memory), memory_key(self._memory(draft.turn))}
         if not draft.text or keys & self._deleted:
-            self._captures.save_rows(self._capture_row(draft, journal, EMPTY))
+            self._captures.save_rows(self._capture_row(draft, journal, capture_db.EMPTY))
             return None
         day = timedelta(days=1)
         for when in (draft.when, draft.when - day, draft.when + day):
             path = journal_path(Path(self._root.path), when)
             if has_entry(path, draft.memory):  # written before the database was lost
-                self._captures.save_rows(self._capture_row(draft, path, DONE))
+                self._captures.save_rows(self._capture_row(draft, path, capture_db.DONE))
                 return None
         return journal
 
@@ -505,13 +494,16 @@ class _SessionCapture:
         ]
         pairs = list(zip(drafts, memories, strict=True))
         self._captures.save_rows(
-            *(self._capture_row(draft, journal, WRITING, json.encode(memory).decode()) for draft, memory in pairs)
+            *(
+                self._capture_row(draft, journal, capture_db.WRITING, json.encode(memory).decode())
+                for draft, memory in pairs
+            )
         )
         self._touched.add(journal)
         session = self._event.session if self._context.options.session_headings else ""
         with self._context.own_entries(memories, ""):
             entries = append_entries(Path(self._root.path), memories, drafts[0].when, session=session)
-        self._captures.save_rows(*(self._capture_row(draft, journal, DONE) for draft in drafts))
+        self._captures.save_rows(*(self._capture_row(draft, journal, capture_db.DONE) for draft in drafts))
         traced = [
             TracedTurn(draft.memory, draft.turn.turn.id, draft.when, draft.turn.digest)
             for draft in drafts
@@ -532,7 +524,9 @@ class _SessionCapture:
         return [
             TracedTurn(row.memory, turn.turn.id, datetime.fromisoformat(row.time), turn.digest)
             for turn in turns
-            if (row := rows.get(turn.turn.id)) and row.state == DONE and memory_key(row.memory) not in self._deleted
+            if (row := rows.get(turn.turn.id))
+            and row.state == capture_db.DONE
+            and memory_key(row.memory) not in self._deleted
         ]
 
     def _trace(self, turns: Sequence[TracedTurn], *, only_lasting: bool = False) -> None:
@@ -542,19 +536,21 @@ class _SessionCapture:
 
     def _recover(self) -> Iterator[CapturedTurn]:
         """Complete the entries whose writing was interrupted, exactly as planned."""
-        pending: dict[Path, dict[CaptureRow, NewMemory]] = {}
+        pending: dict[Path, dict[capture_db.CaptureRow, NewMemory]] = {}
         for row in self._captures.unfinished():
             memory, journal = parse_entry(row.entry), Path(row.journal)
             if str(journal.parent) != self._root.path and not journal.parent.is_dir():
                 continue  # of another project, which may have been removed
             if memory is None or (memory_key(row.memory) in self._deleted and not has_entry(journal, row.memory)):
-                self._captures.save_rows(replace(row, state=EMPTY))
+                self._captures.save_rows(replace(row, state=capture_db.EMPTY))
             else:
                 pending.setdefault(journal, {})[row] = memory
         for journal, memories in pending.items():
             yield from self._append_recovered(journal, memories)
 
-    def _append_recovered(self, journal: Path, memories: Mapping[CaptureRow, NewMemory]) -> Iterator[CapturedTurn]:
+    def _append_recovered(
+        self, journal: Path, memories: Mapping[capture_db.CaptureRow, NewMemory]
+    ) -> Iterator[CapturedTurn]:
         """Write all pending entries of a journal at once: any of them may be the partial one at its end."""
         own = str(journal.parent) == self._root.path
         try:
@@ -567,16 +563,16 @@ class _SessionCapture:
             if own:
                 raise
             return
-        self._captures.save_rows(*(replace(row, state=DONE) for row in memories))
+        self._captures.save_rows(*(replace(row, state=capture_db.DONE) for row in memories))
         for (row, memory), entry in zip(memories.items(), entries, strict=True):
             if not entry.existed and memory.type == "turn":
                 yield CapturedTurn(row.turn, row.memory, row.journal, entry.start_line, row.time)
 
-    def _capture_row(self, draft: _TurnDraft, journal: Path, state: str, entry: str = "") -> CaptureRow:
+    def _capture_row(self, draft: _TurnDraft, journal: Path, state: str, entry: str = "") -> capture_db.CaptureRow:
         turn, event = draft.turn, self._event
         when = draft.when.isoformat("T", "seconds")
-        counts = (turn.text_count, turn.call_count) if draft.is_note else (STATEMENT_TEXTS, 0)
-        return CaptureRow(
+        counts = (turn.text_count, turn.call_count) if draft.is_note else (capture_db.STATEMENT_TEXTS, 0)
+        return capture_db.CaptureRow(
             draft.memory, event.host, event.session, turn.turn.id, when, str(journal), *counts, state, entry
         )
 
@@ -602,11 +598,11 @@ def _to_captured_turn(draft: _TurnDraft, journal: Path, line: int) -> CapturedTu
     return CapturedTurn(draft.turn.turn.id, draft.memory, str(journal), line, when)
 
 
-def _has_grown(turn: ParsedTurn, row: CaptureRow) -> bool:
+def _has_grown(turn: ParsedTurn, row: capture_db.CaptureRow) -> bool:
     return turn.text_count > row.texts or turn.call_count > row.calls
 
 
-def _new_part(turn: ParsedTurn, row: CaptureRow) -> ParsedTurn:
+def _new_part(turn: ParsedTurn, row: capture_db.CaptureRow) -> ParsedTurn:
     """Return the new part of a turn, with the counts of the whole turn."""
     texts, calls = turn.text_count - row.texts, turn.call_count - row.calls
     digest = replace(

@@ -21,8 +21,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from lorelog.core.atomic_file import open_regular, write_atomic
-from lorelog.core.errors import Cancelled, DaemonError, LorelogError, SourceError, StoreUnwritable, UsageError
+from lorelog.core.atomic_file import Writing, open_regular, write_atomic
+from lorelog.core.errors import Cancelled, DaemonError, LorelogError, SourceError, UsageError
 from lorelog.core.processes import FileLock
 from lorelog.core.session import HookEvent
 from lorelog.light.spool import MAX_EVENT_BYTES, is_event_name
@@ -85,27 +85,21 @@ def read_event(path: str) -> dict[str, Any]:
 
 
 def remove_event(path: str) -> None:
-    try:
+    with Writing(path, "removed"):
         Path(path).unlink(missing_ok=True)
-    except OSError as error:
-        raise StoreUnwritable(f"{path} cannot be removed: {error.strerror or error}") from error
 
 
 def park_event(path: str, why: str) -> None:
     """Move an event aside with the reason of its failure; the oldest parked events are deleted."""
     event = Path(path)
     folder = event.parent / "failed"
-    try:
+    with Writing(path, "moved aside"), suppress(FileNotFoundError):  # without it, another process has handled it
         folder.mkdir(mode=0o700, exist_ok=True)
         write_atomic(folder / f"{event.stem}.why", why[:1_000].encode("utf-8", "replace") + b"\n")
         event.replace(folder / event.name)
         for parked in _list_names(folder)[:-_MAX_PARKED]:
             remove_event(parked)
             remove_event(f"{parked.removesuffix('.json')}.why")
-    except FileNotFoundError:
-        return  # another process has handled it
-    except OSError as error:
-        raise StoreUnwritable(f"{path} cannot be moved aside: {error.strerror or error}") from error
 
 
 def event_directory(event: Mapping[str, Any], home: str) -> str:

@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from math import inf
-from pathlib import Path
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from lorelog.core.ids import answer_hash
+from lorelog.core.paths import modified_at
 from lorelog.core.session import CaptureReply, HookEvent
 from lorelog.ingest.transcripts.turns import ParsedTurn
 from lorelog.light.spool import CLOCK_SLACK_S, WORDS, PauseNotes
@@ -161,9 +161,4 @@ def capture_stragglers(
 
 def _is_silent(transcript: str, now: datetime) -> bool:
     """Return True if a transcript was not written lately. The time of a database with many sessions is ignored."""
-    if not transcript.endswith(".jsonl"):
-        return True
-    try:
-        return Path(transcript).stat().st_mtime < (now - SILENCE).timestamp()
-    except OSError:
-        return True
+    return not transcript.endswith(".jsonl") or modified_at(transcript) < (now - SILENCE).timestamp()

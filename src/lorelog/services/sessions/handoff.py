@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from lorelog.core.errors import NotFound, StoreUnwritable, UsageError
+from lorelog.core.errors import NotFound, UsageError
 from lorelog.core.serializable import Serializable
 from lorelog.core.session import HookEvent
 from lorelog.light.delivery_files import CLOSING_TAG, OPENING_TAG, RecentEntry, clean_line, shorten_line
@@ -184,14 +184,12 @@ def quote_handoff(text: str) -> str:
 
 def write_pending(file: Path, handoff: Handoff, text: str, *, to: str, until: str) -> None:
     """Let a handoff wait for the next session of a host, or of any host, until a day. It replaces one that waits."""
-    from lorelog.core.atomic_file import write_atomic
+    from lorelog.core.atomic_file import Writing, write_atomic
 
     values = {"to": to, "session": handoff.session, "until": until, "text": text}
-    try:
+    with Writing(file, hint="free some space"):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_atomic(file, json.dumps(values, ensure_ascii=False).encode("utf-8", "replace"))
-    except OSError as error:
-        raise StoreUnwritable(f"{file} cannot be written: {error.strerror}", hint="free some space") from error
 
 
 def take_pending(file: str, host: str, session: str, today: str) -> str:

@@ -31,23 +31,7 @@ from lorelog.core.paths import is_below
 from lorelog.core.ports import Store
 from lorelog.core.query import Hit
 from lorelog.core.record import CHANGED_ORIGIN, REPOSITORY_ORIGIN, UNTRUSTED_ORIGINS
-from lorelog.light.delivery_files import (
-    CHANGED_MARK,
-    MAX_JOURNALS,
-    RULE_TYPES,
-    STANDING_TYPES,
-    DeliveryFiles,
-    RecentEntry,
-    entry_digest,
-    file_state,
-    is_users_word,
-    list_journal_days,
-    parse_entries,
-    read_own_entries,
-    read_standing,
-    read_tail,
-    text_key,
-)
+from lorelog.light import delivery_files
 from lorelog.light.prompt_match import stands_in
 from lorelog.services.memory_state.authored import AuthoredMemories, AuthoredText, authored_digests
 from lorelog.services.places.workspace import MEMSEARCH_FOLDER, TEAM_RULES, Workspace
@@ -93,7 +77,7 @@ class Ownership:
             return False
         if is_below(chunk.source, self._global_journals):
             return True
-        if not anchor.memory or (chunk.type in STANDING_TYPES and anchor.type != chunk.type):
+        if not anchor.memory or (chunk.type in delivery_files.STANDING_TYPES and anchor.type != chunk.type):
             return False  # without an id, or with a type for the whole file
         return authored_digests(anchor, body)
 
@@ -138,8 +122,8 @@ class Ownership:
 
         By the file that hooks read; None if there are none.
         """
-        files = DeliveryFiles(str(self._workspace.tenant_folder), self._workspace.project.id).standing
-        phrases = _read_own_standing(files, tuple(map(file_state, files)))
+        files = delivery_files.DeliveryFiles(str(self._workspace.tenant_folder), self._workspace.project.id).standing
+        phrases = _read_own_standing(files, tuple(map(delivery_files.file_state, files)))
 
         def stands(stored: StoredChunk, query: str) -> bool | None:
             memory = stored.chunk.memory
@@ -152,8 +136,11 @@ class Ownership:
 
     def repeats_own(self, text: str) -> bool:
         """Return True if a standing memory of the user has these words."""
-        files = DeliveryFiles(str(self._workspace.tenant_folder), self._workspace.project.id).standing
-        return text_key(text) in {text_key(memory["text"]) for memory in filter(is_users_word, read_standing(files))}
+        files = delivery_files.DeliveryFiles(str(self._workspace.tenant_folder), self._workspace.project.id).standing
+        return delivery_files.text_key(text) in {
+            delivery_files.text_key(memory["text"])
+            for memory in filter(delivery_files.is_users_word, delivery_files.read_standing(files))
+        }
 
     def team_rules(self, store: Store) -> list[StoredChunk]:
         """Return the team's rules as they are indexed."""
@@ -174,8 +161,8 @@ class Ownership:
         if project not in self._memsearch:
             self._memsearch[project] = os.path.realpath(f"{project}/{MEMSEARCH_FOLDER}")
         if is_below(chunk.source, self._memsearch[project]):
-            own = DeliveryFiles(str(self._workspace.tenant_folder), project).own
-            return chunk.source not in read_own_entries(own)
+            own = delivery_files.DeliveryFiles(str(self._workspace.tenant_folder), project).own
+            return chunk.source not in delivery_files.read_own_entries(own)
         if not has_id and not is_below(chunk.source, self._journals):
             return False
         first = _first_piece(stored, store)
@@ -244,8 +231,11 @@ def _first_piece(stored: StoredChunk, store: Store) -> StoredChunk:
 def _read_own_standing(files: tuple[str, ...], states: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     """Return the phrases of the user's own standing memories; a process keeps them as long as the files stay as they are."""
     del states
-    own = filter(is_users_word, read_standing(files))
-    return {memory["id"]: tuple(memory.get("named", ()) if memory.get("type") in RULE_TYPES else ()) for memory in own}
+    own = filter(delivery_files.is_users_word, delivery_files.read_standing(files))
+    return {
+        memory["id"]: tuple(memory.get("named", ()) if memory.get("type") in delivery_files.RULE_TYPES else ())
+        for memory in own
+    }
 
 
 def _is_ignored(journals: str) -> bool:
@@ -264,8 +254,8 @@ class _Journal(Struct, frozen=True):
     def name(self) -> str:
         return self.path.rpartition("/")[2]
 
-    def entries(self, text: str) -> list[RecentEntry]:
-        return parse_entries(text, self.name[:10])
+    def entries(self, text: str) -> list[delivery_files.RecentEntry]:
+        return delivery_files.parse_entries(text, self.name[:10])
 
 
 def write_own_entries(file: Path, project: str, folders: Sequence[str], authored: AuthoredMemories) -> bool:
@@ -284,9 +274,9 @@ def write_own_entries(file: Path, project: str, folders: Sequence[str], authored
     found = _own_journals(registered, known, authored)
     if others:
         untracked = untracked_files(project, [journal.path for journal in others])
-        found += [journal for journal in others if journal.path not in untracked][:MAX_JOURNALS]
-        for journal in [journal for journal in others if journal.path in untracked][:MAX_JOURNALS]:
-            digests = tuple(map(entry_digest, journal.entries(read_tail(journal.path))))
+        found += [journal for journal in others if journal.path not in untracked][: delivery_files.MAX_JOURNALS]
+        for journal in [journal for journal in others if journal.path in untracked][: delivery_files.MAX_JOURNALS]:
+            digests = tuple(map(delivery_files.entry_digest, journal.entries(delivery_files.read_tail(journal.path))))
             found.append(replace(journal, lines=(journal.path, *digests)))
     lines = [stamp, *(line for each in found for line in (f"{each.path}\t{each.stamp}", *each.lines))]
     for folder in (file.parent.parent, file.parent):  # the mode is not that of parents that are made on the way
@@ -305,7 +295,7 @@ def _own_journals(
         if before is not None and _ALL in before.lines and before.stamp == journal.stamp:
             own.append(before)
         else:
-            text = read_tail(journal.path)
+            text = delivery_files.read_tail(journal.path)
             # Without a pattern: a thousand journals would take half a second.
             ids = (word for after in text.split("memory:")[1:] for word in after[:_MAX_ID_CHARS].split(maxsplit=1)[:1])
             is_ignored = _is_ignored(journal.path.rpartition("/")[0])
@@ -313,18 +303,18 @@ def _own_journals(
             digests: list[str] = []
             for entry in entries:
                 if authored.wrote_all(entry_anchor(entry), "\n".join(entry.raw)):
-                    digests.append(entry_digest(entry))
+                    digests.append(delivery_files.entry_digest(entry))
                 elif authored.knows(entry.memory) if entry.memory else is_ignored:
-                    digests.append(CHANGED_MARK + entry_digest(entry))
-            is_whole = len(digests) == len(entries) and CHANGED_MARK not in "".join(digests)
+                    digests.append(delivery_files.CHANGED_MARK + delivery_files.entry_digest(entry))
+            is_whole = len(digests) == len(entries) and delivery_files.CHANGED_MARK not in "".join(digests)
             lines = (journal.path, *digests, *([_ALL] if is_whole else [])) if digests else ()
             (own if lines else others).append(replace(journal, lines=lines))
-        if len(own) == MAX_JOURNALS:
+        if len(own) == delivery_files.MAX_JOURNALS:
             break
-    return own + others[:MAX_JOURNALS]
+    return own + others[: delivery_files.MAX_JOURNALS]
 
 
-def entry_anchor(entry: RecentEntry) -> Anchor:
+def entry_anchor(entry: delivery_files.RecentEntry) -> Anchor:
     """Return the anchor of a journal entry."""
     from urllib.parse import unquote
 
@@ -335,9 +325,9 @@ def entry_anchor(entry: RecentEntry) -> Anchor:
 
 def _list_journals(project: str, folder: str) -> Iterator[_Journal]:
     """Yield the newest journals of a folder with their state."""
-    for name in list_journal_days(project, folder)[:_MAX_JOURNALS_SCANNED]:
+    for name in delivery_files.list_journal_days(project, folder)[:_MAX_JOURNALS_SCANNED]:
         path = f"{os.path.realpath(folder)}/{name}"
-        if (state := file_state(path)) and "\n" not in path and "\t" not in path:
+        if (state := delivery_files.file_state(path)) and "\n" not in path and "\t" not in path:
             yield _Journal(path, state)
 
 

@@ -30,31 +30,13 @@ from lorelog.core.atomic_file import write_atomic
 from lorelog.core.document import short_hash
 from lorelog.core.paths import leads_out
 from lorelog.core.serializable import Serializable, parse_iso_time
+from lorelog.light import delivery_files
 from lorelog.light.cue_table import call_events
-from lorelog.light.delivery_files import (
-    RULE_TYPES,
-    STALE_VERDICTS,
-    DeliveryFiles,
-    describe_memory,
-    is_iso_date,
-    is_users_word,
-    project_key,
-    read_standing,
-    read_start,
-    text_key,
-)
 from lorelog.light.guard_check import PERSON, CallView
 from lorelog.light.shell_command import with_verb, word_set
 from lorelog.light.wildcard import has_wildcard
 from lorelog.services.cues.cue import CueKind, read_cues
-from lorelog.services.guards.guard_log import (
-    MAX_MESSAGE_CHARS,
-    Guard,
-    GuardConditions,
-    GuardDraft,
-    guard_from_draft,
-    guard_id,
-)
+from lorelog.services.guards import guard_log
 from lorelog.services.guards.replay import PastCall, ReplayHit, reaction_to
 from lorelog.services.places.workspace import CURSOR_RULES, Workspace
 from lorelog.services.standing.memories import StandingMemory
@@ -67,7 +49,7 @@ BROKEN, FOLLOWED, APPLIES = "broken", "followed", "is about"
 """What a matching call shows of a rule. The first of the alphabet counts if there are several."""
 REST_DAYS, MIN_RECENT_CALLS = 90, 200
 """A rule that nobody broke for so long, in so many calls, needs not be shown at every session start."""
-_Check = tuple[str, GuardConditions, str]
+_Check = tuple[str, guard_log.GuardConditions, str]
 """What a matching call shows of a rule, and the conditions, or an event, that it matches by."""
 LINE = "line"
 """Type of a line of instructions."""
@@ -90,7 +72,7 @@ class StandingRule(StandingMemory, frozen=True, kw_only=True):
     def since(self) -> str:
         """Since when it holds: a filed rule since it was said."""
         said = self.reason.removeprefix("said on ")[:10]
-        return said if is_iso_date(said) else self.date
+        return said if delivery_files.is_iso_date(said) else self.date
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -100,17 +82,17 @@ class StandingRule(StandingMemory, frozen=True, kw_only=True):
     @property
     def is_users(self) -> bool:
         """False for text that is not the user's own word."""
-        return is_users_word({"own": self.own, "origin": self.origin})
+        return delivery_files.is_users_word({"own": self.own, "origin": self.origin})
 
     @property
     def is_stale(self) -> bool:
         """True if the code that it names has changed."""
-        return self.verdict in STALE_VERDICTS
+        return self.verdict in delivery_files.STALE_VERDICTS
 
     @property
     def line(self) -> str:
         """The rule as every surface words it."""
-        return describe_memory(asdict(self))
+        return delivery_files.describe_memory(asdict(self))
 
     @property
     def is_prohibition(self) -> bool:
@@ -125,7 +107,7 @@ class StandingRule(StandingMemory, frozen=True, kw_only=True):
         return bool(start) and not is_reminder and _CONDITIONS.isdisjoint(text.replace(",", " ").split())
 
 
-class GuardProposal(GuardConditions, frozen=True, kw_only=True):
+class GuardProposal(guard_log.GuardConditions, frozen=True, kw_only=True):
     """A guard that a correction suggests."""
 
     id: str
@@ -138,16 +120,16 @@ class GuardProposal(GuardConditions, frozen=True, kw_only=True):
     project: str
     created_by: str = PERSON
 
-    def as_guard(self) -> Guard:
+    def as_guard(self) -> guard_log.Guard:
         """Return the guard that it suggests, which warns. A proposal is the user's own words."""
         text = " ".join(self.correction.split())
-        draft = GuardDraft(
-            **{name: getattr(self, name) for name in GuardConditions.__struct_fields__},
-            message=text if len(text) <= MAX_MESSAGE_CHARS else text[: MAX_MESSAGE_CHARS - 1] + "…",
+        draft = guard_log.GuardDraft(
+            **{name: getattr(self, name) for name in guard_log.GuardConditions.__struct_fields__},
+            message=text if len(text) <= guard_log.MAX_MESSAGE_CHARS else text[: guard_log.MAX_MESSAGE_CHARS - 1] + "…",
             memory=self.memory,
             project=self.project,
         )
-        return guard_from_draft(draft, PERSON)
+        return guard_log.guard_from_draft(draft, PERSON)
 
 
 class StandingRules(Struct, frozen=True):
@@ -167,7 +149,9 @@ def read_standing_memories(
     `judged` says of those that a judge filed whether they forbid something, `said` which words were filed as them.
     """
     memories: list[StandingRule] = []
-    for entry in read_standing(DeliveryFiles(str(workspace.tenant_folder), workspace.project.id).standing):
+    for entry in delivery_files.read_standing(
+        delivery_files.DeliveryFiles(str(workspace.tenant_folder), workspace.project.id).standing
+    ):
         with suppress(msgspec.ValidationError):
             more = {"forbids": judged.get(entry["id"]), "said": said.get(entry["id"], ())}
             memories.append(msgspec.convert(entry | more, StandingRule))
@@ -179,7 +163,7 @@ def read_standing_rules(workspace: Workspace) -> StandingRules:
     shown = [memory for memory in read_standing_memories(workspace) if memory.origin != "agent"]
     shown.sort(key=lambda memory: not memory.is_users)
     decisions = tuple(memory for memory in shown if memory.type == DECISION)
-    return StandingRules(tuple(memory for memory in shown if memory.type in RULE_TYPES), decisions)
+    return StandingRules(tuple(memory for memory in shown if memory.type in delivery_files.RULE_TYPES), decisions)
 
 
 _TEAM_HEAD = """\
@@ -197,7 +181,7 @@ def add_team_rules(text: str, rules: Sequence[StandingRule], clean: RedactText) 
     entries: list[str] = []
     for rule in reversed(rules):
         words = clean(rule.text)
-        anchor = f"<!-- memory:rule-{short_hash(text_key(words))} type:{rule.type} -->"
+        anchor = f"<!-- memory:rule-{short_hash(delivery_files.text_key(words))} type:{rule.type} -->"
         if anchor not in text and anchor not in "".join(entries):
             entries.append(f"\n## {rule.since[:10]}\n{anchor}\n- {words}\n")
     return (text or _TEAM_HEAD) + "".join(entries), len(entries)
@@ -249,15 +233,15 @@ def propose_guards(memories: Iterable[StandingRule], known: frozenset[str]) -> l
     """Return proposals, newest rule first, without those whose guards exist already (`known` ids)."""
     proposals: dict[str, GuardProposal] = {}
     for memory in memories:
-        if memory.type not in RULE_TYPES or not memory.is_users or not memory.is_prohibition:
+        if memory.type not in delivery_files.RULE_TYPES or not memory.is_users or not memory.is_prohibition:
             continue
         cues = read_cues(memory.cues)
         commands = [cue.value for cue in cues if cue.kind is CueKind.COMMAND]
         paths = [cue.value for cue in cues if cue.kind is CueKind.PATH]
         candidates = map(command_candidate, commands) if commands else map(path_candidate, paths)
         for conditions, example in candidates:
-            guard = guard_from_draft(GuardDraft(**asdict(conditions), message=""), PERSON)
-            identity = guard_id(memory.project, conditions)
+            guard = guard_log.guard_from_draft(guard_log.GuardDraft(**asdict(conditions), message=""), PERSON)
+            identity = guard_log.guard_id(memory.project, conditions)
             if identity not in known and CallView(example.as_fields(), "/project").matches(guard.as_fields()):
                 proposal = GuardProposal(
                     **asdict(conditions),
@@ -272,22 +256,22 @@ def propose_guards(memories: Iterable[StandingRule], known: frozenset[str]) -> l
     return list(proposals.values())
 
 
-def command_candidate(command: str) -> tuple[GuardConditions, PastCall]:
+def command_candidate(command: str) -> tuple[guard_log.GuardConditions, PastCall]:
     """Return the conditions for a command, whose options may come later, and a call that they match."""
     words = with_verb(command.split())
     first_option = next((index for index, word in enumerate(words) if word.startswith("-")), len(words))
     stem, options = " ".join(words[:first_option]), words[first_option:]
     pattern = command if has_wildcard(command) else f"{stem} *" + "".join(f"{option} *" for option in options)
     example = command.replace(" *", "").replace("*", "x").replace("?", "x")
-    return GuardConditions(command=pattern), PastCall(tool="Bash", kind="run", command=example)
+    return guard_log.GuardConditions(command=pattern), PastCall(tool="Bash", kind="run", command=example)
 
 
-def path_candidate(path: str) -> tuple[GuardConditions, PastCall]:
+def path_candidate(path: str) -> tuple[guard_log.GuardConditions, PastCall]:
     """Return the conditions for a path, and a call that they match."""
     example = path.replace("**", "a").replace("*", "a").replace("?", "a").strip("/")
     if "." not in example.rpartition("/")[2]:
         example += "/example.txt"
-    return GuardConditions(paths=(path.rstrip("/"),)), PastCall(tool="Edit", kind="edit", paths=(example,))
+    return guard_log.GuardConditions(paths=(path.rstrip("/"),)), PastCall(tool="Edit", kind="edit", paths=(example,))
 
 
 # -- rules and past calls ------------------------------------------------------------------------------------------------
@@ -317,7 +301,9 @@ def read_instructions(root: str) -> list[StandingRule]:
     """Return the lines of a project's instructions for agents as rules; equal ones once, without those in fences."""
     found: dict[str, StandingRule] = {}
     for name in _INSTRUCTION_FILES:
-        lines = read_start(f"{root}/{name}", _MAX_INSTRUCTION_BYTES).decode("utf-8", "replace").splitlines()
+        lines = (
+            delivery_files.read_start(f"{root}/{name}", _MAX_INSTRUCTION_BYTES).decode("utf-8", "replace").splitlines()
+        )
         in_fence = False
         for number, line in enumerate(lines, 1):
             text = line.replace("**", "").strip().lstrip("-*+> ")
@@ -363,7 +349,7 @@ def _balance(rule: StandingRule, verdicts: set[str], hits: list[ReplayHit], rece
     """Return the balance of a rule; it may rest if it is older than `recent`, and was not broken since."""
     hits.sort(key=lambda hit: hit.call.at)
     broken = [hit.call.at for hit in hits if hit.verdict == BROKEN]
-    may_rest = BROKEN in verdicts and rule.type in RULE_TYPES and rule.since < recent
+    may_rest = BROKEN in verdicts and rule.type in delivery_files.RULE_TYPES and rule.since < recent
     return RuleBalance(
         id=rule.id,
         text=rule.text,
@@ -413,18 +399,20 @@ def _checks_of(rule: StandingRule) -> Iterator[_Check]:
     yield from ((FOLLOWED, command_candidate(command)[0], "") for command in chosen)
     verdict = BROKEN if forbids and not values[CueKind.COMMAND] else APPLIES
     yield from ((verdict, path_candidate(path)[0], "") for path in values[CueKind.PATH])
-    yield from ((BROKEN if rule.forbids else APPLIES, GuardConditions(), event) for event in values[CueKind.EVENT])
+    yield from (
+        (BROKEN if rule.forbids else APPLIES, guard_log.GuardConditions(), event) for event in values[CueKind.EVENT]
+    )
 
 
 def save_balances(folder: Path, project: str, rules: Sequence[RuleBalance]) -> None:
     """Keep the balances of a project for the inbox, which cannot wait for a pass over all calls."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_atomic(folder / f"{project_key(project)}.rules", msgspec.json.encode(rules), durable=False)
+    write_atomic(folder / f"{delivery_files.project_key(project)}.rules", msgspec.json.encode(rules), durable=False)
 
 
 def read_balances(folder: Path, project: str) -> dict[str, RuleBalance]:
     """Return the balances of a project as they were saved last, by rule."""
     with suppress(OSError, msgspec.DecodeError):
-        data = (folder / f"{project_key(project)}.rules").read_bytes()
+        data = (folder / f"{delivery_files.project_key(project)}.rules").read_bytes()
         return {rule.id: rule for rule in msgspec.json.decode(data, type=list[RuleBalance])}
     return {}

@@ -30,7 +30,7 @@ from msgspec import Struct, ValidationError, convert, field, to_builtins
 from lorelog.code.git import Git, GitResult, clean_environment, run_git
 from lorelog.core.atomic_file import Writing
 from lorelog.core.document import GLOBAL_PROJECT
-from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnreachable, StoreUnwritable, UsageError
+from lorelog.core.errors import NotFound, StoreBusy, StoreDamaged, StoreUnreachable, UsageError
 from lorelog.core.ids import new_id
 from lorelog.core.paths import is_folder, join_path
 from lorelog.core.processes import FileLock
@@ -406,12 +406,8 @@ class SyncFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the lock of syncs of this tenant. Raise StoreBusy if another process does."""
-        try:
+        with Writing(self.folder, "created", hint="make it writable"):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreUnwritable(
-                f"{self.folder} cannot be created: {error.strerror}", hint="make it writable"
-            ) from error
         with FileLock(self.folder / "lock", StoreBusy("another sync is running", hint="wait until it has finished")):
             yield
 

@@ -377,7 +377,6 @@ class Daemon:
         """Number of operations after which everything was closed."""
         self._trimmed_at = (0, 0, False)
         """When memory was last given back: number of operations and of loaded models, and whether there was a pause."""
-        """Resident memory after that."""
         self._had_model = False
         self._server: DaemonServer | None = None
         self._visited: set[tuple[str, str]] = set()

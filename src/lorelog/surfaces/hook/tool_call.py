@@ -13,19 +13,8 @@ import time
 
 from lorelog.core.errors import LorelogError
 from lorelog.hosts import host_adapter
+from lorelog.light import delivery_files
 from lorelog.light.cue_table import match_cues
-from lorelog.light.delivery_files import (
-    AT_REJECTION,
-    CLOSING_TAG,
-    FILED_BY,
-    OPENING_TAG,
-    RULE_TYPES,
-    clean_line,
-    foreign_label,
-    is_users_word,
-    late_answer,
-    when_said,
-)
 from lorelog.light.quick_json import dumps
 from lorelog.surfaces.hook.settings import HookContext
 
@@ -102,7 +91,7 @@ def answer_tool_call(payload: dict[str, Any], event: dict[str, Any], environment
     text, is_held = deliver(context, verdict, hints, matches)
     is_read = not (is_held or context.is_mute or call.get("agent"))  # a subagent has a context of its own
     tenant = os.path.dirname(context.location.deletions)
-    if is_read and os.path.exists(late_answer(tenant, event["host"], event["session"])):
+    if is_read and os.path.exists(delivery_files.late_answer(tenant, event["host"], event["session"])):
         from lorelog.surfaces.hook.context import late_block
 
         text = "\n".join(filter(None, (text, late_block(context))))
@@ -243,7 +232,11 @@ def _format_lines(
         lines.append({"kind": "why", "text": _format_hint(hint, context.root), "guard": "", "holds": "", **fields})
     for match in matches:
         cue = str(match.get("cue") or "")
-        is_rule = is_users_word(match) and match.get("type") in RULE_TYPES and not _is_only_filed(match)
+        is_rule = (
+            delivery_files.is_users_word(match)
+            and match.get("type") in delivery_files.RULE_TYPES
+            and not _is_only_filed(match)
+        )
         is_rule = is_rule and match.get("session") != context.event["session"]  # its words are in this conversation
         fields = {"id": str(match.get("id") or ""), "cue": cue, "holds": "yes" if is_rule else ""}
         lines.append({"kind": "cue", "text": _format_match(match, _reason(cue, context)), "guard": "", **fields})
@@ -254,7 +247,7 @@ def _format_lines(
 def _is_only_filed(match: Mapping[str, Any]) -> bool:
     """Return True for a rule that a model filed and that no rejected call is behind: a cue of it that is too wide would stop work."""
     reason = str(match.get("reason") or "")
-    return bool(reason) and AT_REJECTION not in reason and FILED_BY in reason
+    return bool(reason) and delivery_files.AT_REJECTION not in reason and delivery_files.FILED_BY in reason
 
 
 def _format_match(match: Mapping[str, Any], reason: str) -> str:
@@ -263,13 +256,13 @@ def _format_match(match: Mapping[str, Any], reason: str) -> str:
     if match.get("type") == "failure":
         return f"- {text} ({reason})"
     note = f"(memory {match.get('id')}; {reason})"
-    label = foreign_label(match)
+    label = delivery_files.foreign_label(match)
     if label:
         return f"- {label[0].upper()}{label[1:]}: {dumps(text, ensure_ascii=False)} {note}"
     if match.get("reason"):
         kind = "decision" if match.get("type") == "decision" else "rule"
-        return f"- A {kind} of the user, {when_said(match)}: {text} {note}"
-    said = "The user said" if is_users_word(match) else "Noted by an agent"
+        return f"- A {kind} of the user, {delivery_files.when_said(match)}: {text} {note}"
+    said = "The user said" if delivery_files.is_users_word(match) else "Noted by an agent"
     return f"- {said}{f' on {date}' if date else ''}: {text} {note}"
 
 
@@ -307,12 +300,12 @@ def _reason(cue: str, context: ToolCallContext) -> str:
 
 
 def _render(lines: list[str]) -> str:
-    return "\n".join([OPENING_TAG, _PREFACE, *lines, CLOSING_TAG])
+    return "\n".join([delivery_files.OPENING_TAG, _PREFACE, *lines, delivery_files.CLOSING_TAG])
 
 
 def _one_line(text: str) -> str:
     """Return a text on one short line that cannot end the surrounding block."""
-    line = clean_line(text)
+    line = delivery_files.clean_line(text)
     return line if len(line) <= _MAX_TEXT_CHARS else f"{line[:_MAX_TEXT_CHARS]} …"
 
 

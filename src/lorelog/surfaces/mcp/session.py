@@ -31,25 +31,8 @@ from operator import itemgetter
 
 from lorelog.core.errors import Cancelled, LorelogError, NotFound, nearest_name
 from lorelog.light.delivery_files import is_iso_date
+from lorelog.surfaces.mcp import protocol
 from lorelog.surfaces.mcp.calls import call_tool, render_error
-from lorelog.surfaces.mcp.protocol import (
-    BUSY,
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    LineBuffer,
-    ProtocolError,
-    add_modern_fields,
-    check_message,
-    discover_result,
-    initialize_result,
-    is_modern,
-    message_key,
-    parse_message,
-    progress_message,
-    progress_token,
-    tools_list_result,
-)
 from lorelog.surfaces.mcp.tools import TOOL_NAMES
 
 TYPE_CHECKING = False
@@ -178,7 +161,7 @@ class McpMethods:
         self._call = call
         self._instant: dict[str, Result] = {
             "ping": {},
-            "tools/list": tools_list_result(),
+            "tools/list": protocol.tools_list_result(),
             "resources/templates/list": {"resourceTemplates": [_TEMPLATE]},
             "prompts/list": {"prompts": [_PROMPT]},
         }
@@ -195,32 +178,36 @@ class McpMethods:
 
     def respond(self, method: str, params: dict[str, Any], progress: ProgressTracker) -> Result:
         """Return the result of a method. Raise ProtocolError for the reply to be an error."""
-        modern = is_modern(method, params)
+        modern = protocol.is_modern(method, params)
         if method == "initialize":
-            result = initialize_result(params)
+            result = protocol.initialize_result(params)
             if result is None:
-                raise ProtocolError(INVALID_PARAMS, "initialize needs protocolVersion, capabilities and clientInfo")
+                raise protocol.ProtocolError(
+                    protocol.INVALID_PARAMS, "initialize needs protocolVersion, capabilities and clientInfo"
+                )
             return result
         if method == "server/discover" and modern:
-            result = discover_result()
+            result = protocol.discover_result()
         elif method in self._instant:
             result = self._instant[method]
         elif method in self._methods:
             result = self._work(method, params, progress)
         else:
-            raise ProtocolError(METHOD_NOT_FOUND, "Method not found", method)
-        return add_modern_fields(method, result) if modern else result
+            raise protocol.ProtocolError(protocol.METHOD_NOT_FOUND, "Method not found", method)
+        return protocol.add_modern_fields(method, result) if modern else result
 
     def _work(self, method: str, params: dict[str, Any], progress: ProgressTracker) -> Result:
         try:
             return self._methods[method](params, lambda op, arguments: self._call(op, arguments, progress))
-        except ProtocolError:
+        except protocol.ProtocolError:
             raise
         except LorelogError as error:
-            code = INVALID_PARAMS if isinstance(error, NotFound) else INTERNAL_ERROR
-            raise ProtocolError(code, f"{error.message} ({error.hint})" if error.hint else error.message) from error
+            code = protocol.INVALID_PARAMS if isinstance(error, NotFound) else protocol.INTERNAL_ERROR
+            raise protocol.ProtocolError(
+                code, f"{error.message} ({error.hint})" if error.hint else error.message
+            ) from error
         except Exception as error:
-            raise ProtocolError(INTERNAL_ERROR, _print_bug(error)) from error
+            raise protocol.ProtocolError(protocol.INTERNAL_ERROR, _print_bug(error)) from error
 
 
 def _print_bug(error: Exception) -> str:
@@ -254,7 +241,7 @@ def _call_tool(params: Params, call: BoundCall) -> Result:
     if name not in TOOL_NAMES:
         near = nearest_name(name, TOOL_NAMES)
         hint = f"did you mean {near}?" if near else f"the tools are {', '.join(TOOL_NAMES)}"
-        raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name[:100]}; {hint}")
+        raise protocol.ProtocolError(protocol.INVALID_PARAMS, f"Unknown tool: {name[:100]}; {hint}")
     try:
         result = call_tool(name, arguments, call)
     except Exception as error:
@@ -267,14 +254,16 @@ def _get_prompt(params: Params, call: BoundCall) -> Result:
     """Return a prompt with a topic and its search results, which saves the agent a tool call."""
     name = _text_parameter(params, "name")
     if name != "recall":
-        raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {name[:100]}; the only prompt is recall")
+        raise protocol.ProtocolError(
+            protocol.INVALID_PARAMS, f"Unknown prompt: {name[:100]}; the only prompt is recall"
+        )
     topic = _object_parameter(params, "arguments").get("topic", "")
     if not isinstance(topic, str) or not topic.strip():
-        raise ProtocolError(INVALID_PARAMS, "topic is required")
+        raise protocol.ProtocolError(protocol.INVALID_PARAMS, "topic is required")
     topic = topic.strip()
     result = call_tool("search_memory", {"query": topic, "top_k": 8}, call)
     if result.failed:
-        raise ProtocolError(INTERNAL_ERROR, result.text)
+        raise protocol.ProtocolError(protocol.INTERNAL_ERROR, result.text)
     text = (
         f"Recall what our memory holds about: {topic}\n\nA search found this.\n\n{result.text}\n\n"
         "Summarize what is relevant to the topic, with sources and dates, and where sources disagree. "
@@ -287,14 +276,14 @@ def _get_prompt(params: Params, call: BoundCall) -> Result:
 def _text_parameter(params: Params, name: str) -> str:
     value = params.get(name)
     if not isinstance(value, str):
-        raise ProtocolError(INVALID_PARAMS, f"{name} must be a string")
+        raise protocol.ProtocolError(protocol.INVALID_PARAMS, f"{name} must be a string")
     return value
 
 
 def _object_parameter(params: Params, name: str) -> Params:
     value = params.get(name)
     if value is not None and not isinstance(value, dict):
-        raise ProtocolError(INVALID_PARAMS, f"{name} must be an object")
+        raise protocol.ProtocolError(protocol.INVALID_PARAMS, f"{name} must be an object")
     return value or {}
 
 
@@ -320,7 +309,7 @@ class McpSession:
         """Serve until the agent disconnects; calls that still run then end at their next progress report."""
         writer = threading.Thread(target=self._write, name="lorelog-mcp-writer", daemon=True)
         writer.start()
-        lines = LineBuffer()
+        lines = protocol.LineBuffer()
         with suppress(OSError):
             while data := os.read(self._source, _CHUNK):
                 for line in lines.feed(data):
@@ -353,10 +342,10 @@ class McpSession:
         """Handle one message. An invalid one gets an error: its sender would wait."""
         identity: int | str | None = None
         try:
-            message = parse_message(line)
-            if message_key(message) is not None:
+            message = protocol.parse_message(line)
+            if protocol.message_key(message) is not None:
                 identity = message["id"]
-            method, params = check_message(message)
+            method, params = protocol.check_message(message)
             if method is None:
                 return  # a reply: this server sends no requests
             if "id" in message and self._methods.takes_time(method):
@@ -364,24 +353,26 @@ class McpSession:
             elif "id" in message:
                 self._reply(identity, method, params, ProgressTracker())
             elif method == "notifications/cancelled":
-                cancelled = message_key({"id": params.get("requestId")})
+                cancelled = protocol.message_key({"id": params.get("requestId")})
                 with self._changed:
                     for progress in (progress for progress, key in self._running.items() if key == cancelled):
                         progress.stop()
-        except ProtocolError as error:
+        except protocol.ProtocolError as error:
             self.send({"id": identity, "error": error.to_dict()})
 
     def _start(self, identity: int | str, method: str, params: dict[str, Any]) -> None:
         progress = _PipeProgress(self, params)
         with self._changed:
             if len(self._running) >= _MAX_REQUESTS:
-                raise ProtocolError(BUSY, f"{_MAX_REQUESTS} requests are running; try again when one has ended")
+                raise protocol.ProtocolError(
+                    protocol.BUSY, f"{_MAX_REQUESTS} requests are running; try again when one has ended"
+                )
             self._running[progress] = json.dumps(identity)
 
         def work() -> None:
             try:
                 self._reply(identity, method, params, progress)
-            except ProtocolError as error:
+            except protocol.ProtocolError as error:
                 if not progress.stopped:
                     self.send({"id": identity, "error": error.to_dict()})
             finally:
@@ -391,7 +382,9 @@ class McpSession:
             threading.Thread(target=work, name=f"lorelog-mcp-{method}", daemon=True).start()
         except RuntimeError as error:  # the system has no more threads: the session must survive
             self._forget(progress)
-            raise ProtocolError(BUSY, f"the request could not be started: {error}; try again") from error
+            raise protocol.ProtocolError(
+                protocol.BUSY, f"the request could not be started: {error}; try again"
+            ) from error
 
     def _reply(
         self, identity: int | str | None, method: str, params: dict[str, Any], progress: ProgressTracker
@@ -412,7 +405,7 @@ class _PipeProgress(ProgressTracker):
 
     def __init__(self, session: McpSession, params: dict[str, Any]) -> None:
         super().__init__()
-        self._session, self._token = session, progress_token(params)
+        self._session, self._token = session, protocol.progress_token(params)
         self._next_s = 0.0
 
     def notify(self, *, is_last: bool = False) -> None:
@@ -421,4 +414,4 @@ class _PipeProgress(ProgressTracker):
             return
         if report := self.take():
             self._next_s = time.monotonic() + _PROGRESS_INTERVAL_S
-            self._session.send_progress(progress_message(self._token, *report))
+            self._session.send_progress(protocol.progress_message(self._token, *report))

@@ -41,14 +41,7 @@ from lorelog.core.policy import Permission
 from lorelog.light.daemon_connection import find_address
 from lorelog.operations.dispatch import BoundCall, CallOperation, ClientIdentity
 from lorelog.services.places.workspace import read_revision
-from lorelog.surfaces.http.calls import (
-    HttpRefusalError,
-    OperationEndpoints,
-    event_bytes,
-    json_response,
-    read_body,
-    read_json,
-)
+from lorelog.surfaces.http import calls
 from lorelog.surfaces.http.guard import PAGE_AGENT
 from lorelog.surfaces.http.server import MakeRoutes, show_addresses
 
@@ -103,7 +96,7 @@ class _Page:
         self._server = server
         self._context = context
         self._stopping = stopping
-        self._endpoints: dict[str, OperationEndpoints] = {}
+        self._endpoints: dict[str, calls.OperationEndpoints] = {}
 
     def routes(self) -> Sequence[BaseRoute]:
         return [
@@ -117,33 +110,33 @@ class _Page:
             Route("/api/page/call/{op}", self._call, methods=["POST"]),
         ]
 
-    def _calls(self, agent: str) -> OperationEndpoints:
-        calls = self._endpoints.get(agent)
-        if calls is None:
+    def _calls(self, agent: str) -> calls.OperationEndpoints:
+        endpoints = self._endpoints.get(agent)
+        if endpoints is None:
             caller = identify_caller(self._server, agent)
-            calls = self._endpoints[agent] = OperationEndpoints(self._operate, caller)
-            calls.stopping = self._stopping
-        return calls
+            endpoints = self._endpoints[agent] = calls.OperationEndpoints(self._operate, caller)
+            endpoints.stopping = self._stopping
+        return endpoints
 
     async def _call(self, request: Request) -> Response:
         """Call an operation. What takes a memory away must be confirmed with its id."""
-        calls = self._calls(request.scope[PAGE_AGENT])
-        operation, arguments = await calls.read_call(request)
-        if calls.caller.check(operation) is not Permission.CONFIRMED:
-            return await calls.reply(request, operation, arguments)
+        endpoints = self._calls(request.scope[PAGE_AGENT])
+        operation, arguments = await endpoints.read_call(request)
+        if endpoints.caller.check(operation) is not Permission.CONFIRMED:
+            return await endpoints.reply(request, operation, arguments)
         typed = request.headers.get(CONFIRM_HEADER, "").strip()
-        return json_response(
-            await calls.run_job(request, lambda call: call_confirmed(call, operation.name, arguments, typed))
+        return calls.json_response(
+            await endpoints.run_job(request, lambda call: call_confirmed(call, operation.name, arguments, typed))
         )
 
     async def _open(self, request: Request) -> Response:
         """Open the file of a memory in the editor of a person who sits at this machine."""
         agent: str = request.scope[PAGE_AGENT]
         if agent or not _is_local(request):
-            raise HttpRefusalError(403, "forbidden", "only the person at this machine opens an editor")
-        body = read_json(await read_body(request))
+            raise calls.HttpRefusalError(403, "forbidden", "only the person at this machine opens an editor")
+        body = calls.read_json(await calls.read_body(request))
         arguments: dict[str, Any] = {name: body[name] for name in ("id", "project") if name in body}
-        return json_response(await self._calls(agent).run_job(request, lambda call: open_editor(call, arguments)))
+        return calls.json_response(await self._calls(agent).run_job(request, lambda call: open_editor(call, arguments)))
 
     async def _index(self, request: Request) -> Response:
         """Return the page to a browser, and the list of addresses to a program."""
@@ -156,19 +149,19 @@ class _Page:
         agent: str = request.scope[PAGE_AGENT]
         editor = "" if agent or not _is_local(request) else find_editor()
         place = {"project": self._context.project, "home": self._context.home}
-        return json_response({"version": VERSION, **place, "agent": agent, "editor": editor})
+        return calls.json_response({"version": VERSION, **place, "agent": agent, "editor": editor})
 
     async def _daemon(self, request: Request) -> Response:
         """Return the status of the home's daemon. No daemon is started."""
         from lorelog.light.daemon_control import read_status
 
-        return json_response(await to_thread.run_sync(read_status, find_address(self._context.home)))
+        return calls.json_response(await to_thread.run_sync(read_status, find_address(self._context.home)))
 
     async def _markdown(self, request: Request) -> Response:
-        texts = read_json(await read_body(request)).get("texts")
+        texts = calls.read_json(await calls.read_body(request)).get("texts")
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise HttpRefusalError(400, "usage", "texts must be a list of texts")
-        return json_response({"trees": await to_thread.run_sync(lambda: [render_tree(text) for text in texts])})
+            raise calls.HttpRefusalError(400, "usage", "texts must be a list of texts")
+        return calls.json_response({"trees": await to_thread.run_sync(lambda: [render_tree(text) for text in texts])})
 
     async def _events(self, request: Request) -> Response:
         """Return a stream that names the subjects whose files changed."""
@@ -176,7 +169,7 @@ class _Page:
 
     async def _changes(self, request: Request) -> AsyncIterator[bytes]:
         known = await to_thread.run_sync(self._context.revision)
-        yield event_bytes("hello", {"version": VERSION})
+        yield calls.event_bytes("hello", {"version": VERSION})
         quiet = 0
         while not self._stopping.is_set() and not await request.is_disconnected():
             await sleep(_POLL_S)
@@ -184,7 +177,7 @@ class _Page:
             changed = [subject for subject in current if current[subject] != known.get(subject)]
             known, quiet = current, 0 if changed else quiet + 1
             if changed:
-                yield event_bytes("changed", {"subjects": changed})
+                yield calls.event_bytes("changed", {"subjects": changed})
             elif quiet % _KEEPALIVE_POLLS == 0:
                 yield b": still here\n\n"
 
@@ -227,7 +220,7 @@ def call_confirmed(call: BoundCall, op: str, arguments: Mapping[str, Any], typed
         # The first characters of a memory's own id are a time, and shared by many; those of a chunk's are a hash.
         is_shown = len(typed) >= _MIN_TYPED_CHARS and str(memory.get("id", "")).startswith(typed)
         if not is_shown and typed not in {identity, (memory.get("anchor") or {}).get("memory")}:
-            raise HttpRefusalError(
+            raise calls.HttpRefusalError(
                 400,
                 "confirmation",
                 "this must be confirmed with the id of the memory",
@@ -241,7 +234,7 @@ def _find_target(op: str, arguments: Mapping[str, Any]) -> str:
         return str(arguments.get("id", ""))
     ids = arguments.get("ids") or []
     if len(ids) != 1 or any(arguments.get(name) for name in _CONDITIONS):
-        raise HttpRefusalError(
+        raise calls.HttpRefusalError(
             400, "confirmation", "the page forgets one memory at a time", hint="'lorelog forget' takes conditions"
         )
     return str(ids[0])

@@ -6,18 +6,8 @@ import os
 import sys
 
 from lorelog.core.errors import LorelogError, NotFound, StoreBusy, UsageError, plural
+from lorelog.surfaces.cli import client
 from lorelog.surfaces.cli.arguments import expand_path, read_text
-from lorelog.surfaces.cli.client import (
-    call_command,
-    call_operation,
-    call_with_progress,
-    confirm,
-    open_own_engine,
-    print_json,
-    print_note,
-    print_notes,
-    print_reply,
-)
 from lorelog.surfaces.text import one_line, printable, short_path, stylize, truncate, without_comments
 
 TYPE_CHECKING = False
@@ -78,12 +68,12 @@ def _show_added(reply: Json, args: argparse.Namespace) -> None:
         count = sum(reply["redacted"].values())
         kinds = ", ".join(f"{times} {kind}" for kind, times in sorted(reply["redacted"].items()))
         again = f" Run again with --keep-secrets to keep {'it' if count == 1 else 'them'}."
-        print_note(f"Redacted: {kinds}.{again if reply['origin'] == 'user' else ''}")  # agents may not keep them
+        client.print_note(f"Redacted: {kinds}.{again if reply['origin'] == 'user' else ''}")  # agents may not keep them
     admission = reply["admission"]
     if admission["expires"]:
-        print_note(f"shown until {admission['expires']}: {admission['reason']}")
+        client.print_note(f"shown until {admission['expires']}: {admission['reason']}")
     notes = reply.pop("notes")
-    print_notes({"notes": [] if reply.get("existed") else notes})
+    client.print_notes({"notes": [] if reply.get("existed") else notes})
 
 
 configure_supersede = configure_add
@@ -113,7 +103,7 @@ def run_add(args: argparse.Namespace) -> int:
     text = read_text(args.text)
     if not text.strip():
         raise UsageError("the text is empty: there is nothing to remember", hint='lorelog add "what you learned"')
-    return print_reply(args, _call_with_text(args, text), _show_added)
+    return client.print_reply(args, _call_with_text(args, text), _show_added)
 
 
 def run_supersede(args: argparse.Namespace) -> int:
@@ -132,15 +122,15 @@ def run_supersede(args: argparse.Namespace) -> int:
         _show_added(reply, args)
         undo = f"'lorelog delete {reply['id'][:_SHORT_ID_CHARS] or reply['memory']}' undoes this"
         undo += "" if reply["id"] else " once 'lorelog index' has read it"
-        print_note(f"replaces {_describe_memory(args, args.id)}; {undo}")
+        client.print_note(f"replaces {_describe_memory(args, args.id)}; {undo}")
 
-    return print_reply(args, _call_with_text(args, read_text(args.text)), show)
+    return client.print_reply(args, _call_with_text(args, read_text(args.text)), show)
 
 
 def _call_with_text(args: argparse.Namespace, text: str) -> Json:
     """Call the operation with the text and the cues of the options, as `kind=value`."""
     cues = [f"{kind}={value}" for kind in _CUE_OPTIONS for value in getattr(args, f"cue_{kind}")]
-    reply: Json = call_command(args, text=text, cues=cues)
+    reply: Json = client.call_command(args, text=text, cues=cues)
     return reply
 
 
@@ -168,7 +158,7 @@ def run_expire(args: argparse.Namespace) -> int:
         review = f", review on {reply['review_after']}" if reply["review_after"] else ""
         print(f"{_describe_memory(args, args.id)}: {shown}{review}")
 
-    return print_reply(args, call_command(args), show)
+    return client.print_reply(args, client.call_command(args), show)
 
 
 def show_delete(reply: Json, args: argparse.Namespace) -> None:
@@ -191,7 +181,7 @@ def show_delete(reply: Json, args: argparse.Namespace) -> None:
 def _describe_memory(args: argparse.Namespace, identity: str) -> str:
     """Return the short id of a memory, as `add` and `list` print it, and its first line, to say what a command changed."""
     try:
-        memory = call_operation(args, "memory.get", {"id": identity})["memory"]
+        memory = client.call_operation(args, "memory.get", {"id": identity})["memory"]
     except LorelogError:
         memory = None
     if not memory:
@@ -214,7 +204,7 @@ def show_feedback(reply: Json, args: argparse.Namespace) -> None:
     """
     print(f"{_describe_memory(args, args.id)} is {reply['relevance']} to {one_line(reply['query'])!r}")
     if not reply["changed"]:
-        print_note("already recorded")
+        client.print_note("already recorded")
 
 
 _MAX_DIFFERENT_SHOWN = 5
@@ -257,12 +247,12 @@ def run_restore(args: argparse.Namespace) -> int:
     def show(reply: Json, args: argparse.Namespace) -> None:
         print(f"Restored in {short_path(reply['source'])}.")
 
-    return print_reply(args, call_operation(args, "memory.restore", {"id": args.id}), show)
+    return client.print_reply(args, client.call_operation(args, "memory.restore", {"id": args.id}), show)
 
 
 def _restore_backup(args: argparse.Namespace, arguments: Json) -> int:
-    reply = call_operation(args, "backup.restore", arguments)
-    print_reply(args, reply, _show_restored)
+    reply = client.call_operation(args, "backup.restore", arguments)
+    client.print_reply(args, reply, _show_restored)
     return 1 if any(file["action"] == "failed" for file in reply["files"]) else 0
 
 
@@ -283,9 +273,9 @@ def _show_restored(reply: Json, args: argparse.Namespace) -> None:
             print(one_line(line).rstrip())
     changed = plural(counts["created"] + counts["merged"], "file")
     print(f"{changed} {'would change' if args.dry_run else 'changed'}, {counts['unchanged']:,} unchanged.")
-    print_notes(reply)
+    client.print_notes(reply)
     if reply["undo"] and not args.undo:
-        print_note("'lorelog restore --undo' puts changed files back")
+        client.print_note("'lorelog restore --undo' puts changed files back")
 
 
 _MAX_CHANGES_SHOWN = 10
@@ -313,7 +303,7 @@ def run_undo(args: argparse.Namespace) -> int:
     from lorelog.operations.lifecycle import read_own_changes, take_back, write_own_changes
 
     check_shell("undo", os.environ)
-    with open_own_engine(args) as engine:
+    with client.open_own_engine(args) as engine:
         place, changes = engine.place, read_own_changes(engine.place)
         own = [change for change in changes if change.project == place.project.id][: -_MAX_CHANGES_SHOWN - 1 : -1]
         if not own:
@@ -321,7 +311,7 @@ def run_undo(args: argparse.Namespace) -> int:
             raise NotFound("nothing is noted that you did in this project", hint=hint)
         if args.dry_run:
             reply = {"changes": [_describe_change(args, change) for change in own]}
-            return print_reply(args, reply, lambda *_: print("\n".join(map(_format_change, reply["changes"]))))
+            return client.print_reply(args, reply, lambda *_: print("\n".join(map(_format_change, reply["changes"]))))
         last, described = own[0], _describe_change(args, own[0])
         earlier = [change for change in changes if change is not last]
         try:
@@ -341,7 +331,7 @@ def run_undo(args: argparse.Namespace) -> int:
         return status
     if last.step == "show":
         described = _describe_change(args, last)
-    return print_reply(
+    return client.print_reply(
         args, described, lambda *_: print(f"Took back: {_format_change(described)}: {_TAKEN_BACK[last.step]}.")
     )
 
@@ -383,30 +373,30 @@ def run_forget(args: argparse.Namespace) -> int:
       lorelog forget --verify last --host-transcripts
     """
     if args.list:
-        return print_reply(args, call_operation(args, "memory.forget_receipts", {}), _show_receipts)
+        return client.print_reply(args, client.call_operation(args, "memory.forget_receipts", {}), _show_receipts)
     if args.verify and not args.host_transcripts:
-        reply = call_operation(args, "memory.forget_verify", {"receipt": args.verify})
-        return print_reply(args, reply, _show_proof)
+        reply = client.call_operation(args, "memory.forget_verify", {"receipt": args.verify})
+        return client.print_reply(args, reply, _show_proof)
     if args.complete:
-        return print_reply(args, call_operation(args, "memory.forget", {"complete": True}), _show_proof)
+        return client.print_reply(args, client.call_operation(args, "memory.forget", {"complete": True}), _show_proof)
     if args.match == "-":
         args.match = sys.stdin.read().strip()
     if args.dry_run or not args.yes:
         try:
-            preview = call_command(args, dry_run=True, receipt=args.verify or "")
+            preview = client.call_command(args, dry_run=True, receipt=args.verify or "")
         except NotFound as error:
             hint = f'by its words: lorelog forget --match "{one_line(" ".join(args.ids))}"'
             raise NotFound(error.message, hint=hint if args.ids else error.hint) from None
-        (print_json if args.json else _show_preview)(preview)
+        (client.print_json if args.json else _show_preview)(preview)
         if args.dry_run:
             return 0
         if preview["refused"]:
             hint = "--edit-files edits them, too"
             raise UsageError("some files are not ours to edit; nothing was changed", hint=hint)
-        if not confirm("Forget this for good? There is no way back.", "use --yes to forget"):
+        if not client.confirm("Forget this for good? There is no way back.", "use --yes to forget"):
             print("Nothing forgotten.", file=sys.stderr)
             return 1
-    return print_reply(args, call_command(args, confirm=True, receipt=args.verify or ""), _show_proof)
+    return client.print_reply(args, client.call_command(args, confirm=True, receipt=args.verify or ""), _show_proof)
 
 
 def _show_preview(preview: Json) -> None:
@@ -428,9 +418,9 @@ def _show_preview(preview: Json) -> None:
     for path in preview["transcripts"]:
         print(f"The whole conversation {short_path(path)} would be deleted.")
     for path, reason in preview["refused"].items():
-        print_note(f"refused: {short_path(path)}: {reason}")
+        client.print_note(f"refused: {short_path(path)}: {reason}")
     _show_rest(preview)
-    print_notes(preview)
+    client.print_notes(preview)
 
 
 def _counts(selected: Mapping[str, int]) -> str:
@@ -439,9 +429,9 @@ def _counts(selected: Mapping[str, int]) -> str:
 
 def _show_rest(reply: Mapping[str, Any]) -> None:
     for place, reason in reply["unreached"].items():
-        print_note(f"not reached: {short_path(place)}: {reason}")
+        client.print_note(f"not reached: {short_path(place)}: {reason}")
     if reply["also_in"]:
-        print_note(f"other memories that repeat parts of it stay: {', '.join(reply['also_in'][:5])}")
+        client.print_note(f"other memories that repeat parts of it stay: {', '.join(reply['also_in'][:5])}")
 
 
 def _show_proof(reply: Json, args: argparse.Namespace) -> None:
@@ -455,7 +445,7 @@ def _show_proof(reply: Json, args: argparse.Namespace) -> None:
         print(f"  not searched: {problem}")
     _show_rest(reply)
     if reply["receipt"] and not args.verify:
-        print_note(f"receipt: {short_path(reply['receipt'])}; 'lorelog forget --verify last' searches again")
+        client.print_note(f"receipt: {short_path(reply['receipt'])}; 'lorelog forget --verify last' searches again")
 
 
 def _show_receipts(reply: Json, args: argparse.Namespace) -> None:
@@ -463,7 +453,7 @@ def _show_receipts(reply: Json, args: argparse.Namespace) -> None:
         verdict = f"{'no residues' if receipt['ok'] else 'RESIDUES'} in {receipt['searched_files']:,} files"
         print(f"{receipt['id']}  {receipt['at'][:16]}  {_counts(receipt['selected'])}  {verdict}")
     if not reply["receipts"]:
-        print_note("nothing was forgotten yet")
+        client.print_note("nothing was forgotten yet")
 
 
 def _show_plan(reply: Json, args: argparse.Namespace) -> None:
@@ -496,7 +486,7 @@ def run_compact(args: argparse.Namespace) -> int:
       lorelog compact --llm none --source notes/
       lorelog compact --llm anthropic/claude-sonnet-4-6 --prompt-file how.txt
     """
-    return print_reply(args, call_with_progress(args), _show_plan if args.dry_run else _show_summary)
+    return client.print_reply(args, client.call_with_progress(args), _show_plan if args.dry_run else _show_summary)
 
 
 def _show_summary(reply: Json, args: argparse.Namespace) -> None:
@@ -509,10 +499,10 @@ def _show_summary(reply: Json, args: argparse.Namespace) -> None:
     else:
         print("Nothing was written.")
     if reply["dropped"]:
-        print_note(f"{plural(len(reply['dropped']), 'line')} dropped:")
+        client.print_note(f"{plural(len(reply['dropped']), 'line')} dropped:")
         for line in reply["dropped"][:_MAX_DROPPED]:
-            print_note(f"  {one_line(line['reason'])}: {one_line(line['text'])}")
-    print_notes(reply)
+            client.print_note(f"  {one_line(line['reason'])}: {one_line(line['text'])}")
+    client.print_notes(reply)
     if reply["calls"]:
         calls = f"{plural(reply['calls'], 'call')} of {one_line(reply['worded_by'])}"
-        print_note(f"{calls}, {reply['tokens_spent']:,} tokens")
+        client.print_note(f"{calls}, {reply['tokens_spent']:,} tokens")

@@ -7,16 +7,8 @@ import sys
 import time
 
 from lorelog.core.errors import UsageError, plural
+from lorelog.surfaces.cli import client
 from lorelog.surfaces.cli.arguments import expand_path
-from lorelog.surfaces.cli.client import (
-    call_command,
-    call_operation,
-    call_with_progress,
-    print_note,
-    print_notes,
-    print_problems,
-    print_reply,
-)
 from lorelog.surfaces.text import (
     NOTHING_FOUND,
     format_indexed,
@@ -76,7 +68,7 @@ examples:
 def run_code_index(args: argparse.Namespace) -> int:
     """Index or forget a working tree; fail if a file could not be indexed."""
     if not args.forget:
-        return print_reply(args, call_with_progress(args), _show_code_indexed)
+        return client.print_reply(args, client.call_with_progress(args), _show_code_indexed)
     if args.force:
         raise UsageError("use either --forget or --force, not both")
 
@@ -84,7 +76,7 @@ def run_code_index(args: argparse.Namespace) -> int:
         print(f"Forgot {short_path(reply['root'])}: {plural(reply['files'], 'file')}. Your files are unchanged.")
 
     target = {} if args.path is None else {"path": expand_path(args.path)}
-    return print_reply(args, call_operation(args, "code.forget", target), show)
+    return client.print_reply(args, client.call_operation(args, "code.forget", target), show)
 
 
 _MAX_SKIPPED = 10
@@ -92,17 +84,19 @@ _MAX_SKIPPED = 10
 
 
 def _show_code_indexed(report: Json, args: argparse.Namespace) -> None:
-    print_problems(report["problems"])
-    print_notes(report)
+    client.print_problems(report["problems"])
+    client.print_notes(report)
     languages = ", ".join(f"{count:,} {name}" for name, count in list(report["languages"].items())[:4])
     more = len(report["languages"]) - 4
     languages = f" ({languages}{f' and {more} more' if more > 0 else ''})" if languages else ""
     print(f"{format_indexed(report)}{languages}. {plural(report['symbols'], 'symbol')}, {report['seconds']:.1f} s.")
     if report["left_out"]:
         kinds = ", ".join(f"{count:,} {reason}" for reason, count in report["left_out"].items())
-        print_note(f"skipped: {kinds}; 'lorelog code status' lists them")
+        client.print_note(f"skipped: {kinds}; 'lorelog code status' lists them")
     if report["broken"]:
-        print_note(f"{plural(report['broken'], 'file')} could only be parsed in part; the parsed parts are indexed")
+        client.print_note(
+            f"{plural(report['broken'], 'file')} could only be parsed in part; the parsed parts are indexed"
+        )
 
 
 def show_code_status(status: Json, args: argparse.Namespace) -> None:
@@ -129,9 +123,9 @@ def show_code_def(reply: Json, args: argparse.Namespace) -> None:
     """Print what a question about code found, and what was left out."""
     shown = _show_answer(reply, docs=args.verb == "def")
     if reply["total"] > shown:
-        print_note(f"{shown:,} of {reply['total']:,}: use --limit to show more")
+        client.print_note(f"{shown:,} of {reply['total']:,}: use --limit to show more")
     if reply["doubtful"]:
-        print_note(f"{reply['doubtful']:,} more uses match only by name; --certainty name shows them")
+        client.print_note(f"{reply['doubtful']:,} more uses match only by name; --certainty name shows them")
 
 
 show_code_refs = show_code_callers = show_code_imports = show_code_outline = show_code_search = show_code_def
@@ -237,8 +231,8 @@ def _format_symbol(symbol: Json) -> str:
 
 
 def run_debug_errors(args: argparse.Namespace) -> int:
-    reply = call_command(args, include_frames=args.each or args.json)
-    return print_reply(args, reply, _show_errors if args.each else _show_groups)
+    reply = client.call_command(args, include_frames=args.each or args.json)
+    return client.print_reply(args, reply, _show_errors if args.each else _show_groups)
 
 
 def run_why(args: argparse.Namespace) -> int:
@@ -270,8 +264,8 @@ def run_why(args: argparse.Namespace) -> int:
     is_symbol = where.replace(".", "").isidentifier() or where.isdecimal()
     if colon and len(text) < _MAX_PLACE_CHARS and (is_line or (is_symbol and os.path.isfile(name))):
         scope = {"place": text, "all_projects": args.all_projects}
-        return print_reply(args, call_operation(args, "code.why", scope), show_code_why)
-    return print_reply(args, call_command(args, text=text[-_MAX_TEXT_CHARS:]), _show_why)
+        return client.print_reply(args, client.call_operation(args, "code.why", scope), show_code_why)
+    return client.print_reply(args, client.call_command(args, text=text[-_MAX_TEXT_CHARS:]), _show_why)
 
 
 def show_how(reply: Json, args: argparse.Namespace) -> None:
@@ -321,7 +315,7 @@ def show_code_why(reply: Json, args: argparse.Namespace) -> None:
     """Print why a line exists: the evidence, then the reasons."""
     print("\n".join(render_why(reply)))
     if reply["session"] and reply["session"]["memory"]:
-        print_note(f"lorelog transcript {reply['session']['memory'][:8]} shows the conversation")
+        client.print_note(f"lorelog transcript {reply['session']['memory'][:8]} shows the conversation")
 
 
 def show_code_memories(reply: Json, args: argparse.Namespace) -> None:
@@ -353,7 +347,7 @@ def _show_groups(reply: dict[str, Any], args: argparse.Namespace) -> None:
         print(f"{group['times']:>6,}×  {head}  {_format_timestamp(group['last_ms'])}  {_format_error(group)}")
     left_out = reply["total_count"] - sum(group["times"] for group in groups)
     if groups and left_out > 0:
-        print_note(f"{left_out:,} more; use -n to show more signatures")
+        client.print_note(f"{left_out:,} more; use -n to show more signatures")
 
 
 def _show_errors(reply: dict[str, Any], args: argparse.Namespace) -> None:
@@ -368,7 +362,7 @@ def _show_errors(reply: dict[str, Any], args: argparse.Namespace) -> None:
     if not reply["errors"]:
         print("No errors traced.")
     elif reply["total_count"] > len(reply["errors"]):
-        print_note(f"{reply['total_count']:,} in total; use -n to show more")
+        client.print_note(f"{reply['total_count']:,} in total; use -n to show more")
 
 
 def show_debug_calls(reply: dict[str, Any], args: argparse.Namespace) -> None:
@@ -383,7 +377,7 @@ def show_debug_calls(reply: dict[str, Any], args: argparse.Namespace) -> None:
     if not reply["tool_calls"]:
         print("No calls traced.")
     elif reply["total_count"] > len(reply["tool_calls"]):
-        print_note(f"{reply['total_count']:,} in total; use -n to show more")
+        client.print_note(f"{reply['total_count']:,} in total; use -n to show more")
 
 
 def _show_why(reply: dict[str, Any], args: argparse.Namespace) -> None:
@@ -426,9 +420,9 @@ def _show_related(reply: dict[str, Any]) -> None:
         for hit in reply[name]:
             snippet = one_line(hit["snippet"][:_MAX_MESSAGE_CHARS])
             print(f"  {one_line(hit['date'][:10])}  {stylize(hit['id'][:8], 'cyan')}  {snippet}")
-    print_notes(reply)
+    client.print_notes(reply)
     if reply["turns"] or reply["memories"] or reply["decisions"]:
-        print_note("lorelog show ID shows more; lorelog transcript ID shows the conversation")
+        client.print_note("lorelog show ID shows more; lorelog transcript ID shows the conversation")
 
 
 def _show_text(text: str) -> None:

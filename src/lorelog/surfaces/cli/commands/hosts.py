@@ -24,19 +24,8 @@ from lorelog.light.daemon_connection import DaemonAddress, find_address, read_lo
 from lorelog.services.install import plan
 from lorelog.services.install import status as install_status
 from lorelog.services.install.manifests import build_manifest
+from lorelog.surfaces.cli import client
 from lorelog.surfaces.cli.arguments import parse_host
-from lorelog.surfaces.cli.client import (
-    OperationClient,
-    call_operation,
-    confirm,
-    print_json,
-    print_note,
-    print_notes,
-    print_problem,
-    print_problems,
-    print_reply,
-    print_table,
-)
 from lorelog.surfaces.text import one_line, printable, short_path, stylize
 
 if TYPE_CHECKING:
@@ -131,21 +120,23 @@ def run_hosts_flush(args: argparse.Namespace) -> int:
     from lorelog.services.sessions.drain import Drainer, capture_arguments, event_directory
 
     home = find_address().home
-    with closing(OperationClient(args.warm, shared=True)) as client:
+    with closing(client.OperationClient(args.warm, shared=True)) as operations:
 
         def capture(event: dict[str, Any]) -> dict[str, Any]:
             where, environment = event_directory(event, home), hook_environment(os.environ, event.get("environment"))
-            return client.call("session.capture", capture_arguments(event), directory=where, environment=environment)
+            return operations.call(
+                "session.capture", capture_arguments(event), directory=where, environment=environment
+            )
 
         drained = _drain_spool(Drainer(home, capture), _FLUSH_WAIT_S if args.wait is None else args.wait)
     reply = to_builtins(drained)
     del reply["pause_s"]
-    print_reply(args, reply, _show_drained)
+    client.print_reply(args, reply, _show_drained)
     return 1 if drained.failed or drained.parked else 0
 
 
 def _show_drained(reply: dict[str, Any], args: argparse.Namespace) -> None:
-    print_notes(reply)
+    client.print_notes(reply)
     if reply["busy"]:
         print("Another process is already capturing the spooled events.")
         return
@@ -156,7 +147,7 @@ def _show_drained(reply: dict[str, Any], args: argparse.Namespace) -> None:
         ("parked", "moved to spool/failed"),
     ):
         if reply[name]:
-            print_note(f"{plural(reply[name], 'event')} {state}")
+            client.print_note(f"{plural(reply[name], 'event')} {state}")
 
 
 def _drain_spool(drainer: Drainer, wait_s: float) -> DrainReport:
@@ -198,7 +189,9 @@ def run_hosts_install(args: argparse.Namespace) -> int:
         return 1
     for host in () if args.json else hosts:
         if host not in available:
-            print_note(f"{HOST_TITLES[host]} was not found on this machine; it loads lorelog once it is installed")
+            client.print_note(
+                f"{HOST_TITLES[host]} was not found on this machine; it loads lorelog once it is installed"
+            )
     changes, status = [], 0
     for host in hosts:
         try:
@@ -207,7 +200,7 @@ def run_hosts_install(args: argparse.Namespace) -> int:
             if len(hosts) == 1:
                 raise
             status = 1
-            print_problem(HOST_TITLES[host], error.message, error.hint)
+            client.print_problem(HOST_TITLES[host], error.message, error.hint)
     _show_changes(changes, args, several=len(args.hosts) != 1)
     if not changes or args.dry_run or args.json:
         return status
@@ -241,9 +234,9 @@ If you allow it, your statements and the end of what stood before each are sent 
 removed, and with the rules that stand; no files. Never more than {limit:,} tokens a day (llm.daily_tokens).""")
     tokens = _STATEMENTS_A_DAY * TOKENS_PER_STATEMENT
     question = f"May lorelog ask your agent's small model, about {tokens:,} tokens a day, to file what you said?"
-    answer = "host" if confirm(question, "") else "none"
+    answer = "host" if client.confirm(question, "") else "none"
     change_setting(location, "review.judge", answer, of_project=False)
-    print_note(f"review.judge = {answer}; 'lorelog config set review.judge host' or 'none' changes it")
+    client.print_note(f"review.judge = {answer}; 'lorelog config set review.judge host' or 'none' changes it")
 
 
 def _confirm_found(hosts: Sequence[str], args: argparse.Namespace) -> bool:
@@ -263,7 +256,7 @@ def _confirm_found(hosts: Sequence[str], args: argparse.Namespace) -> bool:
     if not args.json:
         print(f"Found: {titles}.")
     question = f"Install lorelog into {'all of them' if len(hosts) > 1 else 'it'}?"
-    return not is_asked or confirm(question, "", default=True)
+    return not is_asked or client.confirm(question, "", default=True)
 
 
 def _change_host(host: str, args: argparse.Namespace) -> dict[str, Any]:
@@ -297,7 +290,7 @@ def _change_host(host: str, args: argparse.Namespace) -> dict[str, Any]:
 def _show_changes(changes: list[dict[str, Any]], args: argparse.Namespace, *, several: bool = False) -> int:
     """Print what changed: after applying it, so that a failed change is not shown as made."""
     if args.json:
-        print_json({"hosts": changes} if several else changes[0])
+        client.print_json({"hosts": changes} if several else changes[0])
         return 0
     for change in changes:
         for file in change["files"]:
@@ -333,21 +326,21 @@ def run_hosts_status(args: argparse.Namespace) -> int:
             installed = stylize(status.installed, _STATE_COLOURS[status.installed])
             name, found = f"{status.title} {status.version}".strip(), "yes" if status.found else "no"
             rows.append((name, found, installed, *times))
-        print_table(rows)
+        client.print_table(rows)
         if not args.host and all(status.installed == "missing" for status in statuses):
-            print_note("lorelog is not installed in any of them: lorelog hosts install")
+            client.print_note("lorelog is not installed in any of them: lorelog hosts install")
         for status in statuses:
             for text in status.approve:
                 print(f"{stylize('still to do:', 'yellow')} {status.title}: {one_line(text)}")
             for text in status.warnings:
                 print(f"{stylize('warning:', 'red')} {status.title}: {one_line(text)}")
         if spool["waiting"]:
-            print_note(f"{plural(spool['waiting'], 'event')} in the spool; 'lorelog hosts flush' captures now")
+            client.print_note(f"{plural(spool['waiting'], 'event')} in the spool; 'lorelog hosts flush' captures now")
         if spool["failed"]:
             failed = plural(spool["failed"], "event")
-            print_note(f"{failed} could not be captured in the last 7 days; see spool/failed/*.why")
+            client.print_note(f"{failed} could not be captured in the last 7 days; see spool/failed/*.why")
 
-    return print_reply(args, {"hosts": [to_builtins(status) for status in statuses], **spool}, show)
+    return client.print_reply(args, {"hosts": [to_builtins(status) for status in statuses], **spool}, show)
 
 
 def run_pause(args: argparse.Namespace) -> int:
@@ -364,16 +357,18 @@ def run_pause(args: argparse.Namespace) -> int:
     """
     if args.read_only and args.resume:
         raise UsageError("--read-only and --resume exclude each other", hint="lorelog pause --resume")
-    known = call_operation(args, "session.status", {})["sessions"]
+    known = client.call_operation(args, "session.status", {})["sessions"]
     chosen = [session for session in known if session.startswith(args.session or "")]
     if not chosen and not args.session:
         raise UsageError("no session is open in this project", hint="name it: lorelog pause SESSION")
     chosen = chosen or [args.session]  # of another project, or not seen yet
     request = {"moment": "resume" if args.resume else "pause", "source": "read-only" if args.read_only else ""}
     for session in chosen:
-        call_operation(args, "session.capture", {"host": "any", "session": session, **request})
+        client.call_operation(args, "session.capture", {"host": "any", "session": session, **request})
     done = "resumed" if args.resume else "paused, memories are delivered" if args.read_only else "paused"
-    return print_reply(args, {"sessions": chosen, **request}, lambda reply, _: print(f"{done}: {', '.join(chosen)}"))
+    return client.print_reply(
+        args, {"sessions": chosen, **request}, lambda reply, _: print(f"{done}: {', '.join(chosen)}")
+    )
 
 
 def _host_statuses(args: argparse.Namespace, hosts: Sequence[str]) -> tuple[list[HostStatus], dict[str, Any]]:
@@ -383,9 +378,9 @@ def _host_statuses(args: argparse.Namespace, hosts: Sequence[str]) -> tuple[list
     captures: dict[str, tuple[HostCaptures]] = {}
     spool: dict[str, Any] = {"waiting": 0, "oldest_s": 0.0, "failed": 0}
     try:
-        reply = call_operation(args, "session.status", {})
+        reply = client.call_operation(args, "session.status", {})
     except LorelogError as error:
-        print_note(f"cannot read the capture statistics: {error.message}")
+        client.print_note(f"cannot read the capture statistics: {error.message}")
     else:
         spool = {name: reply[name] for name in spool}
         captures = {fields["host"]: (HostCaptures(**fields),) for fields in reply["hosts"]}
@@ -472,7 +467,7 @@ def run_uninstall(args: argparse.Namespace) -> int:
     }
 
     def show(reply: dict[str, Any], args: argparse.Namespace) -> None:
-        print_problems(problems)
+        client.print_problems(problems)
         if removed and not args.dry_run:
             left = f"; {plural(len(problems), 'thing')} left" if problems else ""
             print(f"Removed {len(removed):,} of {len(steps):,}{left}.")
@@ -487,7 +482,7 @@ def run_uninstall(args: argparse.Namespace) -> int:
         print("The conversations that your agents keep were never lorelog's and stay, too.")
         print(f"The program itself: {reply['program']}")
 
-    return print_reply(args, reply, show)
+    return client.print_reply(args, reply, show)
 
 
 def _plan_hosts(context: plan.InstallContext) -> Iterator[_Removal]:
@@ -565,7 +560,7 @@ def _plan_home(address: DaemonAddress, *, with_data: bool) -> Iterator[_Removal]
 def _confirm_removal(args: argparse.Namespace, home: str) -> bool:
     at_terminal = sys.stdin is not None and sys.stdin.isatty()
     if not (args.data and at_terminal):
-        return args.yes or confirm("Remove all of this?", "use --yes to remove")
+        return args.yes or client.confirm("Remove all of this?", "use --yes to remove")
     print("Your memories, settings and keys are deleted for good. A backup first: lorelog backup FILE", file=sys.stderr)
     print(f"To delete them, type the path of the home ({one_line(home)}): ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip() == home

@@ -7,21 +7,8 @@ import sys
 from functools import reduce
 
 from lorelog.core.errors import NotFound, UsageError, nearest_name, plural
+from lorelog.surfaces.cli import client
 from lorelog.surfaces.cli.arguments import expand_path
-from lorelog.surfaces.cli.client import (
-    call_command,
-    call_operation,
-    call_with_progress,
-    confirm,
-    print_note,
-    print_notes,
-    print_problem,
-    print_problems,
-    print_reply,
-    print_table,
-    progress_bar,
-    setting_variables,
-)
 from lorelog.surfaces.text import format_indexed, one_line, short_path, stylize
 
 TYPE_CHECKING = False
@@ -75,15 +62,15 @@ def run_index(args: argparse.Namespace) -> int:
     """
     _check_options(args)
     if args.list:
-        return print_reply(args, call_operation(args, "roots.list", {}), _show_roots)
+        return client.print_reply(args, client.call_operation(args, "roots.list", {}), _show_roots)
     paths = [expand_path(path) for path in args.paths]
     if args.remove:
-        return print_reply(args, call_operation(args, "roots.remove", {"paths": paths}), _show_removed)
+        return client.print_reply(args, client.call_operation(args, "roots.remove", {"paths": paths}), _show_removed)
     check_paths_exist(paths)
     reembed = args.reembed and not (args.rollback or args.forget_old)
-    with progress_bar(daemon_finishes=args.vectors and not args.reembed) as progress:
-        reply = call_command(args, progress=progress, reembed=reembed)
-    return print_reply(args, reply, _show_report)
+    with client.progress_bar(daemon_finishes=args.vectors and not args.reembed) as progress:
+        reply = client.call_command(args, progress=progress, reembed=reembed)
+    return client.print_reply(args, reply, _show_report)
 
 
 _MODES = {"--list": "", "--remove": "paths", "--rollback": "--reembed", "--drop-old": "--reembed"}
@@ -132,10 +119,10 @@ def _show_report(report: Json, args: argparse.Namespace) -> None:
         for text in report.pop("notes"):
             print(text[:1].upper() + text[1:] + ".")
         return
-    print_problems(report["problems"])
+    client.print_problems(report["problems"])
     typed = {os.path.realpath(os.path.expanduser(path)): path for path in args.paths}
     for text in report.pop("notes"):
-        print_note(reduce(lambda note, path: note.replace(path, typed[path]), typed, text))
+        client.print_note(reduce(lambda note, path: note.replace(path, typed[path]), typed, text))
     if args.paths and not report["files"] and not report["removed"] and not report["problems"]:
         return
     embedded = f"{plural(report['chunks'], 'chunk')}, {plural(report['embedded'], 'text')} embedded"
@@ -145,9 +132,9 @@ def _show_report(report: Json, args: argparse.Namespace) -> None:
         print(f"{now}; 'lorelog index --reembed --rollback' returns to the old ones.")
     if report["truncated"]:
         texts = plural(report["truncated"], "text")
-        print_note(f"{texts} longer than the model's limit; the rest is found by keywords only")
+        client.print_note(f"{texts} longer than the model's limit; the rest is found by keywords only")
     if report["waiting"]:
-        print_note(f"{plural(report['waiting'], 'chunk')} not embedded yet; keyword search finds them already")
+        client.print_note(f"{plural(report['waiting'], 'chunk')} not embedded yet; keyword search finds them already")
 
 
 def run_watch(args: argparse.Namespace) -> int:
@@ -172,18 +159,18 @@ def run_watch(args: argparse.Namespace) -> int:
     from lorelog.surfaces.python.calls import discover_watched
     from lorelog.wiring import ResourcePool, resolve_location, settings_at
 
-    location = resolve_location(project=args.project, environment={**os.environ, **setting_variables(args)})
+    location = resolve_location(project=args.project, environment={**os.environ, **client.setting_variables(args)})
     settings = settings_at(location, {"scope.tenant": args.tenant})
     passes: SimpleQueue[WatchPass | None] = SimpleQueue()
     check_paths_exist(args.paths)
     project = location.project.id if args.project else None
     flags = {"scope.tenant": settings.tenant()}
-    with progress_bar() if args.paths else nullcontext() as progress:
+    with client.progress_bar() if args.paths else nullcontext() as progress:
         discovery, problems = discover_watched(
             location, ResourcePool(), flags, args.paths, project=project, progress=progress
         )
     for problem in problems:
-        print_problem(problem.path, problem.message, problem.hint)
+        client.print_problem(problem.path, problem.message, problem.hint)
     watcher = Watcher(discovery, settings.options(WatchOptions), on_pass=passes.put)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: passes.put(None))
@@ -217,11 +204,11 @@ def _show_pass(watch_pass: WatchPass) -> None:
         parts += [f"{plural(report.embedded, 'text')} embedded"] if report.embedded else []
         print(f"{at}  {', '.join(parts)}, {report.seconds:.1f} s", flush=True)
         for text in report.notes:
-            print_note(text)
+            client.print_note(text)
         for problem in report.problems:
-            print_problem(problem.path, problem.message, problem.hint)
+            client.print_problem(problem.path, problem.message, problem.hint)
     if watch_pass.hint:
-        print_note(watch_pass.hint)
+        client.print_note(watch_pass.hint)
 
 
 def run_reset(args: argparse.Namespace) -> int:
@@ -235,18 +222,18 @@ def run_reset(args: argparse.Namespace) -> int:
       lorelog reset --yes
     """
     if not args.yes:
-        stats = call_operation(args, "memory.stats", {})
+        stats = client.call_operation(args, "memory.stats", {})
         amount = f"{plural(stats['documents'], 'document')} of all projects"
         question = f"Delete the index in {short_path(stats['location'])} ({amount})? Your files are kept."
-        if not confirm(question, "use --yes to delete the index"):
+        if not client.confirm(question, "use --yes to delete the index"):
             print("Nothing deleted.", file=sys.stderr)
             return 1
 
     def show(reply: Json, args: argparse.Namespace) -> None:
         print(f"Deleted the index of all projects in {short_path(reply['deleted'])}. Your files are unchanged.")
-        print_note("'lorelog index' in each project, or the daemon, builds it again")
+        client.print_note("'lorelog index' in each project, or the daemon, builds it again")
 
-    return print_reply(args, call_command(args), show)
+    return client.print_reply(args, client.call_command(args), show)
 
 
 def run_store(args: argparse.Namespace) -> int:
@@ -264,7 +251,7 @@ def run_store(args: argparse.Namespace) -> int:
     location = resolve_location(project=args.project, tenant=args.tenant)
     left = delete_remote_index(location, {"scope.tenant": args.tenant} if args.tenant else {}, args.at)
     text = f"Deleted the rows of this index at {one_line(left)}."
-    return print_reply(args, {"left": left}, lambda *_: print(text))
+    return client.print_reply(args, {"left": left}, lambda *_: print(text))
 
 
 def _show_roots(reply: Json, args: argparse.Namespace) -> None:
@@ -306,18 +293,18 @@ def run_eval(args: argparse.Namespace) -> int:
     """
     if not args.feedback and not (args.queries and args.qrels):
         raise UsageError("--queries and --qrels, or --feedback, are required", hint="lorelog eval --help")
-    reply = call_with_progress(args, lane=None if args.lane == "all" else args.lane)
-    return print_reply(args, reply, _show_evaluation)
+    reply = client.call_with_progress(args, lane=None if args.lane == "all" else args.lane)
+    return client.print_reply(args, reply, _show_evaluation)
 
 
 def _show_evaluation(reply: Json, args: argparse.Namespace) -> None:
-    print_problems(reply["problems"])
-    print_notes(reply)
+    client.print_problems(reply["problems"])
+    client.print_notes(reply)
     unknown, k = reply["unknown"], reply["k"]
     for document in unknown[:_MAX_UNKNOWN_SHOWN]:
-        print_note(f"counts as not found: {short_path(document['document'])} {document['reason']}")
+        client.print_note(f"counts as not found: {short_path(document['document'])} {document['reason']}")
     if len(unknown) > _MAX_UNKNOWN_SHOWN:
-        print_note(f"and {len(unknown) - _MAX_UNKNOWN_SHOWN:,} more; --json lists them all")
+        client.print_note(f"and {len(unknown) - _MAX_UNKNOWN_SHOWN:,} more; --json lists them all")
     judged = f"{plural(reply['judged'], 'judged query')} of {reply['questions']:,}"
     failed = f" {plural(reply['failed'], 'line')} could not be read." if reply["failed"] else ""
     print(f"{judged}, {plural(reply['documents'], 'relevant document')}, {len(unknown):,} of them unknown.{failed}\n")
@@ -332,7 +319,7 @@ def _show_evaluation(reply: Json, args: argparse.Namespace) -> None:
         if compared:
             row.append(f"{lead['mean']:+.3f} ({lead['low']:+.3f} to {lead['high']:+.3f})" if lead else "")
         rows.append(row)
-    print_table(rows, right=range(1, len(rows[0])), head="bold")
+    client.print_table(rows, right=range(1, len(rows[0])), head="bold")
     for line in (
         "",
         f"R@{k}: share of the relevant documents among the first {k}; all@{k}: share of queries with all of them there",

@@ -23,17 +23,8 @@ from lorelog.services.imports.memory_importer import FILE_SOURCE, ChangedSetting
 from lorelog.services.records.record_importer import ImportOptions, RecordImporter, detect_format, read_import_file
 from lorelog.services.sync.exchange import absolute_remote
 from lorelog.services.sync.merge import merge_journal_texts
+from lorelog.surfaces.cli import client
 from lorelog.surfaces.cli.arguments import expand_path
-from lorelog.surfaces.cli.client import (
-    call_command,
-    call_operation,
-    confirm,
-    open_own_engine,
-    print_json,
-    print_note,
-    print_notes,
-    print_reply,
-)
 from lorelog.surfaces.text import one_line, short_path, stylize
 from lorelog.wiring import change_setting, format_setting, resolve_location, settings_at
 
@@ -86,16 +77,16 @@ def run_export(args: argparse.Namespace) -> int:
       lorelog export --format omf --all-projects --output all.json
     """
     args.warm = "off"  # in this process: the text may be larger than what the daemon sends
-    reply = call_command(args)
+    reply = client.call_command(args)
     if not (reply["memories"] or reply["records"] or args.with_global or args.all_projects):
-        print_note("nothing of this project was found; --with-global exports the global memories")
+        client.print_note("nothing of this project was found; --with-global exports the global memories")
 
     def show(reply: Json, args: argparse.Namespace) -> None:
         counts = [plural(reply[name], noun) for name, noun in (("memories", "memory"), ("records", "record"))]
         shown = " and ".join([text for text in counts if not text.startswith("0 ")] or counts[:1])
         sys.stdout.write(f"Wrote {shown} to {short_path(reply['path'])}.\n" if args.out else reply["text"])
 
-    return print_reply(args, reply, show)
+    return client.print_reply(args, reply, show)
 
 
 def run_backup(args: argparse.Namespace) -> int:
@@ -111,10 +102,12 @@ def run_backup(args: argparse.Namespace) -> int:
       lorelog backup --verify ~/lorelog.tar.gz        check every file in it
     """
     if not args.verify:
-        return print_reply(args, call_command(args), _show_backup)
+        return client.print_reply(args, client.call_command(args), _show_backup)
     if args.with_keys or args.dry_run:
         raise UsageError("--verify takes no other options", hint="lorelog backup --verify FILE")
-    return print_reply(args, call_operation(args, "backup.verify", {"file": expand_path(args.file)}), _show_backup)
+    return client.print_reply(
+        args, client.call_operation(args, "backup.verify", {"file": expand_path(args.file)}), _show_backup
+    )
 
 
 def _show_backup(reply: Json, args: argparse.Namespace) -> None:
@@ -129,9 +122,9 @@ def _show_backup(reply: Json, args: argparse.Namespace) -> None:
     else:
         print(f"{'Would back up' if args.dry_run else f'Wrote {short_path(file)}:'} {what}.")
     for problem in reply["problems"]:
-        print_note(f"not in the backup: {one_line(problem)}")
+        client.print_note(f"not in the backup: {one_line(problem)}")
     if reply["keys_left_out"] and not args.verify:
-        print_note(f"{plural(reply['keys_left_out'], 'private key')} left out; --with-keys includes them")
+        client.print_note(f"{plural(reply['keys_left_out'], 'private key')} left out; --with-keys includes them")
 
 
 _MAX_SHOWN = 5
@@ -204,7 +197,7 @@ def _keep_inside(paths: Iterable[Path], places: MachinePlaces) -> list[Path]:
         base = _base(path, places)
         if target := Path(leads_out(path, base)).name:
             shown = f"{short_path(str(path))} is a link that leads out of {short_path(str(base))}, to {target}"
-            print_note(one_line(f"left out: {shown}; name that itself to import it"))
+            client.print_note(one_line(f"left out: {shown}; name that itself to import it"))
         else:
             kept.append(path)
     return kept
@@ -229,7 +222,7 @@ def _import_source(args: argparse.Namespace, source: ImportSource, path: Path) -
         dry_run=True,
         to_global=True if args.to_global else False if args.project else None,
     )
-    with open_own_engine(args) as engine:
+    with client.open_own_engine(args) as engine:
         importer = engine.importer()
         if args.dry_run or not args.yes:
             preview = importer.run(target, source.read(path))
@@ -237,12 +230,12 @@ def _import_source(args: argparse.Namespace, source: ImportSource, path: Path) -
             if not args.json:
                 _show_summary(preview, engine)
             elif is_all:
-                print_json(to_builtins(preview))
+                client.print_json(to_builtins(preview))
             if is_all:
                 return 0
             if args.json:
                 raise UsageError("cannot ask for confirmation: --json was given", hint="use --yes to import this")
-            if not confirm(f"Import {plural(preview.added, 'entry')}?", "use --yes to import this"):
+            if not client.confirm(f"Import {plural(preview.added, 'entry')}?", "use --yes to import this"):
                 print("Nothing imported.", file=sys.stderr)
                 return 1
         summary = importer.run(replace(target, dry_run=False), source.read(path))
@@ -250,7 +243,7 @@ def _import_source(args: argparse.Namespace, source: ImportSource, path: Path) -
         if not detect_agent(os.environ):
             note_own_change(engine, "import", target, summary.batch)
     if args.json:
-        print_json({**to_builtins(summary), "changed_settings": changed})
+        client.print_json({**to_builtins(summary), "changed_settings": changed})
     else:
         _show_imported(summary, changed, was_shown=not args.yes)
     return 0
@@ -269,12 +262,12 @@ def _show_summary(summary: ImportSummary, engine: Engine) -> None:
     if not summary.kinds:
         print("  nothing to import")
     if any(root.holds(os.path.realpath(summary.path)) for root in engine.roots.all() if root.exists()):
-        print_note("this folder is indexed where it is: after an import its entries would be found twice")
+        client.print_note("this folder is indexed where it is: after an import its entries would be found twice")
     _show_left_out(summary)
     for setting in summary.settings:
         print(f"  setting: {setting.key} = {one_line(setting.value)}  {stylize(one_line(setting.place), 'dim')}")
     if summary.settings:
-        print_note("--settings takes the settings over")
+        client.print_note("--settings takes the settings over")
 
 
 def _show_left_out(summary: ImportSummary) -> None:
@@ -283,10 +276,10 @@ def _show_left_out(summary: ImportSummary) -> None:
         shown = ", ".join(f"{one_line(name)} {count:,}" for name, count in names[:_MAX_SHOWN])
         more = f" and {len(names) - _MAX_SHOWN:,} more" if len(names) > _MAX_SHOWN else ""
         how = "import them in their directories, or use --all-projects"
-        print_note(f"left out, of other projects: {shown}{more}; {how}")
+        client.print_note(f"left out, of other projects: {shown}{more}; {how}")
     if summary.redacted:
         verb = "would be" if summary.dry_run else "were"
-        print_note(f"secrets {verb} removed from {plural(summary.redacted, 'entry')}")
+        client.print_note(f"secrets {verb} removed from {plural(summary.redacted, 'entry')}")
     for text in summary.skipped_items[:_MAX_SHOWN]:
         print(f"{stylize('skipped:', 'yellow', sys.stderr)} {one_line(text)}", file=sys.stderr)
     if summary.skipped > _MAX_SHOWN:
@@ -306,7 +299,7 @@ def _show_imported(summary: ImportSummary, changed: Sequence[str], *, was_shown:
     for line in changed:
         print(line)
     undo = [f"'lorelog import --undo {summary.batch}' takes it back"] if summary.batch else []
-    print_notes({"notes": [*summary.notes, *undo]})
+    client.print_notes({"notes": [*summary.notes, *undo]})
 
 
 def _apply_settings(args: argparse.Namespace, engine: Engine, summary: ImportSummary) -> list[str]:
@@ -337,7 +330,7 @@ def _apply_settings(args: argparse.Namespace, engine: Engine, summary: ImportSum
 
 def undo_import(args: argparse.Namespace, undone: str) -> int:
     """Take an import back, and say what was removed and what stays."""
-    with open_own_engine(args) as engine:
+    with client.open_own_engine(args) as engine:
         importer = engine.importer()
         batch, report = importer.undo(undone)
         kept = _undo_settings(args, batch.settings, report.settings)
@@ -354,7 +347,7 @@ def undo_import(args: argparse.Namespace, undone: str) -> int:
             path, _, identity = name.rpartition(": ")
             print(f"kept, because it was edited since: {short_path(path)} ({identity})")
 
-    print_reply(args, to_builtins(report), show)
+    client.print_reply(args, to_builtins(report), show)
     return 1 if report.kept else 0
 
 
@@ -383,8 +376,8 @@ def _list_sources(args: argparse.Namespace) -> int:
             paths = _keep_inside(source.find(places), places)
             found += [{"source": name, "title": source.title, "path": str(path)} for path in paths]
         except (LorelogError, OSError) as error:
-            print_note(f"{name}: {one_line(str(error))}")
-    with open_own_engine(args) as engine:
+            client.print_note(f"{name}: {one_line(str(error))}")
+    with client.open_own_engine(args) as engine:
         batches = engine.importer().lists.all()
         roots = engine.roots.all()
     for item in found:
@@ -394,7 +387,7 @@ def _list_sources(args: argparse.Namespace) -> int:
         | {"entries": len(batch.entries), "done": batch.done}
         for batch in batches
     ]
-    return print_reply(args, {"found": found, "sources": list(SOURCE_MODULES), "batches": listed}, _show_sources)
+    return client.print_reply(args, {"found": found, "sources": list(SOURCE_MODULES), "batches": listed}, _show_sources)
 
 
 def _show_sources(reply: Json, args: argparse.Namespace) -> None:
@@ -405,7 +398,7 @@ def _show_sources(reply: Json, args: argparse.Namespace) -> None:
         print(f"    lorelog import {item['source']} {quoted}")
     if not reply["found"]:
         print("No other tool's memories were found in this project or your home.")
-    print_note(f"sources: {', '.join(reply['sources'])}; each takes a path")
+    client.print_note(f"sources: {', '.join(reply['sources'])}; each takes a path")
     for line in reply["batches"]:
         state = "" if line["done"] else ", interrupted: import it again to continue"
         print(f"{line['at'][:16].replace('T', ' ')}  {line['batch']}  {plural(line['entries'], 'entry')}{state}")
@@ -421,7 +414,7 @@ def _import_file(args: argparse.Namespace, path: str) -> int:
     if args.restore:
         check_shell("restore_archive", os.environ)
     file_format = detect_format(path) if args.format in {None, "auto"} else args.format
-    with open_own_engine(args) as engine:
+    with client.open_own_engine(args) as engine:
         scope = engine.records()
         project = scope.workspace.project.id if args.project else None
         target = ImportTarget(FILE_SOURCE, path, dry_run=args.dry_run, to_global=True if args.to_global else None)
@@ -450,7 +443,7 @@ def _import_file(args: argparse.Namespace, path: str) -> int:
         },
         "problems": problems,
     }
-    print_reply(args, reply, _show_file_imported)
+    client.print_reply(args, reply, _show_file_imported)
     return 1 if reply["refused"] else 0
 
 
@@ -473,15 +466,15 @@ def _show_file_imported(reply: Json, args: argparse.Namespace) -> None:
     print(f"{', '.join(parts)}.")
     if reply["tainted"] and not args.restore:  # the records of a backup were tainted before
         count = f"{plural(reply['tainted'], 'record')} {'counts' if reply['tainted'] == 1 else 'count'}"
-        print_note(f"{count} as imported text, which is not trusted until someone here verifies it")
+        client.print_note(f"{count} as imported text, which is not trusted until someone here verifies it")
     for count, noun in ((reply["redacted"], "record"), (memories["redacted"], "memory")):
         if count:
-            print_note(f"secrets were removed from {plural(count, noun)} before they were written")
+            client.print_note(f"secrets were removed from {plural(count, noun)} before they were written")
     if reply["unsigned"]:
         why = "the key is unknown or belongs to another project (see 'lorelog identity trust')"
-        print_note(f"{plural(reply['unsigned'], 'signature')} ignored: {why}")
+        client.print_note(f"{plural(reply['unsigned'], 'signature')} ignored: {why}")
     if reply["batch"]:
-        print_note(f"'lorelog import --undo {reply['batch']}' takes the memories back")
+        client.print_note(f"'lorelog import --undo {reply['batch']}' takes the memories back")
 
 
 def run_sync(args: argparse.Namespace) -> int:
@@ -504,20 +497,20 @@ def run_sync(args: argparse.Namespace) -> int:
         return _merge(args.words)
     _check_sync_options(args)
     if args.merge_driver:
-        return print_reply(args, _install_driver(), _show_driver)
+        return client.print_reply(args, _install_driver(), _show_driver)
     remote = absolute_remote(args.words[0], os.getcwd()) if args.words else ""
     args.warm = "off"  # the daemon lacks the credentials of this shell
     if args.status or args.who:
-        reply = call_operation(args, "sync.status", {"remote": remote, "who": args.who or ""})
-        return print_reply(args, reply, _show_exchange_status)
-    reply = call_command(args, remote=remote)
-    print_reply(args, reply, _show_exchanges)
+        reply = client.call_operation(args, "sync.status", {"remote": remote, "who": args.who or ""})
+        return client.print_reply(args, reply, _show_exchange_status)
+    reply = client.call_command(args, remote=remote)
+    client.print_reply(args, reply, _show_exchanges)
     new = [writer for report in reply["exchanges"] for writer in report["new_writers"]]
     if new and not (args.json or args.dry_run) and sys.stdin is not None and sys.stdin.isatty():
         asked = {each["fingerprint"]: f"Is {each['id']} ({each['fingerprint']}) a machine of yours?" for each in new}
-        if mine := [name for name, question in asked.items() if confirm(question, "")]:
-            reply = call_command(args, remote=remote, accept_writer=mine)
-            print_reply(args, reply, _show_exchanges)
+        if mine := [name for name, question in asked.items() if client.confirm(question, "")]:
+            reply = client.call_command(args, remote=remote, accept_writer=mine)
+            client.print_reply(args, reply, _show_exchanges)
     return 1 if any(report["reason"] or report["secrets"] for report in reply["exchanges"]) else 0
 
 
@@ -555,7 +548,7 @@ def _show_report(report: dict[str, Any]) -> None:
     name = one_line(f"{report['name']} ({report['url']})")
     if report["is_offline"]:
         print(f"{name}: not reached. Nothing is lost; the next sync sends {plural(report['sent'], 'entry')}.")
-        print_note(one_line(report["reason"]))
+        client.print_note(one_line(report["reason"]))
         return
     would = "would be " if report["dry_run"] else ""
     receive, send = ("would receive", "would send") if report["dry_run"] else ("received", "sent")
@@ -565,25 +558,25 @@ def _show_report(report: dict[str, Any]) -> None:
         f"{send} {'nothing' if report['secrets'] or report['reason'] else sent}."
     )
     if report["reason"]:
-        print_note(one_line(report["reason"]))
+        client.print_note(one_line(report["reason"]))
     if report["updated"]:
         print(f"{plural(report['updated'], 'entry')} {would}updated: edited on another machine.")
     if report["forgotten"]:
         print(f"{plural(report['forgotten'], 'entry')} {would}forgotten here, too.")
     _show_peers(report, would)
     for memory in report["conflicts"][:_MAX_EXCHANGED_SHOWN]:
-        print_note(f"{memory} was edited on two machines; both texts are kept: 'lorelog search' finds them")
+        client.print_note(f"{memory} was edited on two machines; both texts are kept: 'lorelog search' finds them")
     for secret in report["secrets"][:_MAX_EXCHANGED_SHOWN]:
         place = f"{short_path(secret['source'])}:{secret['line']}" if secret["line"] else short_path(secret["source"])
-        print_note(f"not pushed: {place}: {secret['id']} contains a secret ({', '.join(secret['kinds'])})")
+        client.print_note(f"not pushed: {place}: {secret['id']} contains a secret ({', '.join(secret['kinds'])})")
     if report["secrets"]:
-        print_note(
+        client.print_note(
             "take the secret out of the file, or 'lorelog forget ID' ('lorelog guard remove ID'), and sync again"
         )
     for project in report["other_projects"][:_MAX_EXCHANGED_SHOWN]:
-        print_note(f"also in this exchange, and not chosen here: {one_line(project)}")
+        client.print_note(f"also in this exchange, and not chosen here: {one_line(project)}")
     for problem in report["problems"][:_MAX_EXCHANGED_SHOWN]:
-        print_note(one_line(problem))
+        client.print_note(one_line(problem))
 
 
 def _show_peers(report: dict[str, Any], would: str) -> None:
@@ -593,7 +586,7 @@ def _show_peers(report: dict[str, Any], would: str) -> None:
         print(f"{writer} {would}accepted as a machine of yours.")
     for writer in report["new_writers"][:_MAX_EXCHANGED_SHOWN]:
         name = one_line(f"new writer {writer['id']} of {writer['user']}, fingerprint {writer['fingerprint']}")
-        print_note(
+        client.print_note(
             f"{name}: nothing of it counts as yours. If 'lorelog sync --status' on a machine of yours shows this"
             f" fingerprint, 'lorelog sync --accept-writer {writer['id']}' accepts it"
         )
@@ -625,7 +618,7 @@ def _merge(files: list[str]) -> int:
     text, conflicts = merge_journal_texts(base, ours, theirs)
     Path(files[1]).write_bytes(text.encode("utf-8", "surrogateescape"))
     for memory in conflicts[:_MAX_EXCHANGED_SHOWN]:
-        print_note(f"{memory} was changed on both sides; what both wrote is kept")
+        client.print_note(f"{memory} was changed on both sides; what both wrote is kept")
     return 0
 
 
@@ -646,7 +639,7 @@ def _install_driver() -> Json:
 def _show_driver(reply: Json, args: argparse.Namespace) -> None:
     print("The merge driver is set up in this clone: Git merges journals by entry.")
     if not reply["is_active"]:
-        print_note(f"it is used once {short_path(reply['attributes'])} has this line; commit it: {_ATTRIBUTE}")
+        client.print_note(f"it is used once {short_path(reply['attributes'])} has this line; commit it: {_ATTRIBUTE}")
 
 
 def _git(*words: str) -> str:
