@@ -458,14 +458,14 @@ def test_leaving_after_work_lets_it_finish(serve: Serve) -> None:
     """Told to stop after its work, the daemon accepts nothing new, finishes running operations, and exits."""
     gate = Gate()
     counter = serve(gate)
+    counter.server._hooks = type(counter.server._hooks)(on_shutdown=lambda: time.sleep(1.5))  # longer than a tick
     with counter.connect() as connection, counter.connect() as other:
         connection.sendall(request("wait"))
         assert gate.entered.acquire(timeout=60)
         other.sendall(request("daemon.stop", {"after_work": True}) + request("more"))
         found = answers(other)
-        assert next(found)["ok"]
-        refused = next(found)
-        assert (refused["error"]["code"], refused["leaving"]) == ("daemon", True)
+        stopping, refused = next(found), next(found)
+        assert (stopping["ok"], refused["error"]["code"], refused["leaving"]) == (True, "daemon", True)
         gate.open.set()
         assert last_answer(connection)["ok"]
     assert counter.wait_left() == "a client asked it to stop"

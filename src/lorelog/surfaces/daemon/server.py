@@ -53,13 +53,11 @@ if TYPE_CHECKING:
     from lorelog.operations.dispatch import ClientIdentity
     from lorelog.surfaces.daemon.connection import OperationRunner
 
-
 _BACKLOG = 128
 _TICK_S = 1.0
 _STOPPING_POLL_S = 0.05
 _THREAD_IDLE_S = 20.0
 _LARGE_REQUEST_BYTES = 65_536
-
 
 DAEMON_OPS = ("daemon.status", "daemon.stop", "daemon.wake")
 _OUTLASTING = "session.recall"
@@ -268,7 +266,9 @@ class DaemonServer:
             connection.show_life(now)
         if self.shutdown_mode:
             return
-        if not self._instance_lock.is_valid():
+        with self._lock:  # a thread that shuts down removes the socket
+            is_lost = not (self.shutdown_mode or self._instance_lock.is_valid())
+        if is_lost:
             self.shut_down("its home was deleted or its socket replaced")
         elif self._hooks.idle_s and now - self._runner.last_used_at > self._hooks.idle_s and not self._is_busy():
             self.shut_down("idle for too long")
